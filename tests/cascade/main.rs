@@ -1,0 +1,2 @@
+//! The integration tests.
+fn main() {}
