@@ -1,0 +1,409 @@
+//! The command line: every clap struct. Clap types go no further than `commands/`; man pages, completions and the
+//! README's flag tables are generated from here.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Preview, run and debug cascading deletion in Kubernetes.
+#[derive(Debug, Parser)]
+#[command(name = "kubectl-cascade", bin_name = "kubectl cascade", version, max_term_width = 100)]
+#[command(arg_required_else_help = true, disable_help_subcommand = true)]
+#[command(after_help = "\
+Words:
+  dependent   an object that names another one in its metadata.ownerReferences
+  owner       the object it names; the garbage collector deletes dependents after it
+
+Exit codes:
+  0 done   1 error   2 usage   3 not finished, or something is stuck
+  4 refused, nothing was deleted   130 interrupted")]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+    /// How to reach the cluster.
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
+    /// When to colour the output; NO_COLOR and CLICOLOR_FORCE are honoured, too.
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    pub color: Color,
+    /// Show more of what is asked of the server (repeat for more; may print object contents).
+    #[arg(short = 'v', long = "verbose", global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+}
+
+/// When to colour the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal that can.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Show what depends on an object, or the forest of a whole namespace
+    Tree(TreeArgs),
+    /// Forecast, confirm, delete, watch until all is gone, and say why if it stalls
+    Delete(DeleteArgs),
+    /// Watch a deletion that is already under way until all is gone
+    Wait(WaitArgs),
+    /// Say why an object is not gone, and the safest way out
+    Diagnose(DiagnoseArgs),
+    /// Find what earlier deletions left behind
+    Orphans(OrphansArgs),
+    /// Print a completion script for a shell
+    Completion(CompletionArgs),
+    /// Print the version of the plugin and of the server
+    Version(VersionArgs),
+}
+
+/// Which objects, in kubectl's own grammar.
+#[derive(Debug, Clone, Default, Args)]
+pub struct TargetArgs {
+    /// TYPE/NAME, or TYPE NAME..., or TYPE with -l, --field-selector or --all
+    #[arg(value_name = "TARGET")]
+    pub targets: Vec<String>,
+    /// Only objects with these labels
+    #[arg(short = 'l', long, value_name = "LABELS")]
+    pub selector: Option<String>,
+    /// Only objects with these fields
+    #[arg(long, value_name = "FIELDS")]
+    pub field_selector: Option<String>,
+    /// All objects of the named types
+    #[arg(long)]
+    pub all: bool,
+    /// Objects named in this manifest, or in the manifests of this directory; - reads standard input
+    #[arg(short = 'f', long = "filename", value_name = "FILE|DIR|-")]
+    pub filenames: Vec<String>,
+    /// Descend into the directories given with -f
+    #[arg(short = 'R', long)]
+    pub recursive: bool,
+    /// Kustomizations are not supported: build first, then pipe into -f -
+    #[arg(short = 'k', long = "kustomize", value_name = "DIR", hide = true)]
+    pub kustomize: Option<String>,
+    /// Look in all namespaces
+    #[arg(short = 'A', long)]
+    pub all_namespaces: bool,
+}
+
+/// `tree`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  # What hangs on a Job
+  kubectl cascade tree job/nightly
+  # The forest of a namespace
+  kubectl cascade tree -n ci
+  # What a foreground delete of it would do, object by object
+  kubectl cascade tree deployment/web --policy foreground")]
+pub struct TreeArgs {
+    /// Which objects
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Go upwards, to the owners, instead
+    #[arg(long)]
+    pub owners: bool,
+    /// Show so many levels; 1 is the root and its dependents
+    #[arg(long, value_name = "N")]
+    pub depth: Option<usize>,
+    /// Add what a delete with this policy would do to each object
+    #[arg(long, value_enum, value_name = "POLICY")]
+    pub policy: Option<PolicyArg>,
+    /// Output format
+    #[arg(short = 'o', long, value_enum, default_value_t = TreeFormat::Tree, value_name = "FORMAT")]
+    pub output: TreeFormat,
+    /// Show all siblings, not only ten of a kind
+    #[arg(long)]
+    pub expand: bool,
+    /// Leave the column headers out
+    #[arg(long)]
+    pub no_headers: bool,
+}
+
+/// What `tree` prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TreeFormat {
+    /// The tree with its columns
+    Tree,
+    /// More columns: finalizers, blocking, UID
+    Wide,
+    /// One JSON document
+    Json,
+    /// One YAML document
+    Yaml,
+    /// kind.group/name, one a line
+    Name,
+}
+
+/// A propagation policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PolicyArg {
+    /// The object first, its dependents when it is gone
+    Background,
+    /// The dependents first, the object when no blocking one is left
+    Foreground,
+    /// The object alone; its dependents stay, without an owner
+    Orphan,
+}
+
+/// How a dry run is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DryRun {
+    /// Do not dry-run
+    None,
+    /// Forecast only
+    Client,
+    /// Forecast, and ask the server's admission
+    Server,
+}
+
+/// What `delete`, `wait`, `diagnose` and `orphans` print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// One JSON document
+    Json,
+    /// kind.group/name, one a line
+    Name,
+}
+
+/// How far probes may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Probe {
+    /// Only GET and LIST
+    Read,
+    /// Also dry runs, which leave nothing behind
+    #[default]
+    DryRun,
+    /// Also a short-lived ConfigMap, to see whether the garbage collector works
+    Canary,
+}
+
+/// `delete`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  # What would happen, without doing it
+  kubectl cascade delete job/nightly --dry-run
+  # Delete, and return when the Job and all that depends on it is gone
+  kubectl cascade delete job/nightly
+  # Dependents first
+  kubectl cascade delete deployment/web --policy foreground")]
+pub struct DeleteArgs {
+    /// Which objects
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// How the delete propagates; always sent explicitly
+    #[arg(long, visible_alias = "cascade", value_enum, value_name = "POLICY", num_args = 0..=1,
+          require_equals = false, default_missing_value = "background", default_value = "background")]
+    pub policy: PolicyArg,
+    /// Do not ask
+    #[arg(short = 'y', long)]
+    pub yes: bool,
+    /// Ask before deleting (the default on a terminal)
+    #[arg(short = 'i', long)]
+    pub interactive: bool,
+    /// Show the forecast and stop; server also asks admission
+    #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "client",
+          default_value = "none", value_name = "MODE")]
+    pub dry_run: DryRun,
+    /// Return only when all is gone
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "true",
+          action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub wait: bool,
+    /// Give up after this time, counted from the accepted delete; 0 never does
+    #[arg(long, default_value = "0s", value_name = "DURATION", allow_hyphen_values = true)]
+    pub timeout: String,
+    /// Diagnose when nothing has changed for this long
+    #[arg(long, default_value = "60s", value_name = "DURATION", allow_hyphen_values = true)]
+    pub stall_timeout: String,
+    /// Grace period of Pods in seconds; -1 is the Pod's own
+    #[arg(long, default_value_t = -1, value_name = "SECONDS", allow_hyphen_values = true)]
+    pub grace_period: i64,
+    /// The shortest grace period, the same as --grace-period=1
+    #[arg(long)]
+    pub now: bool,
+    /// With --grace-period=0: do not wait for the kubelet; two copies of a Pod may run
+    #[arg(long)]
+    pub force: bool,
+    /// An object that is not there is no error
+    #[arg(long)]
+    pub ignore_not_found: bool,
+    /// How far probes may go when a stall is diagnosed
+    #[arg(long, value_enum, default_value_t = Probe::DryRun, value_name = "PROBE")]
+    pub probe: Probe,
+    /// Output format
+    #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
+    pub output: Option<ReportFormat>,
+}
+
+/// `wait`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  # Someone else deleted it; return when it and all that goes with it is gone
+  kubectl cascade wait job/nightly --timeout 5m")]
+pub struct WaitArgs {
+    /// Which objects
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Give up after this time; 0 never does
+    #[arg(long, default_value = "0s", value_name = "DURATION", allow_hyphen_values = true)]
+    pub timeout: String,
+    /// Diagnose when nothing has changed for this long
+    #[arg(long, default_value = "60s", value_name = "DURATION", allow_hyphen_values = true)]
+    pub stall_timeout: String,
+    /// How far probes may go when a stall is diagnosed
+    #[arg(long, value_enum, default_value_t = Probe::DryRun, value_name = "PROBE")]
+    pub probe: Probe,
+    /// Output format
+    #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
+    pub output: Option<ReportFormat>,
+}
+
+/// `diagnose`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  # Everything that is Terminating in the namespace
+  kubectl cascade diagnose -n ci
+  # One object
+  kubectl cascade diagnose pod/build-1")]
+pub struct DiagnoseArgs {
+    /// Which objects; without any, everything that is Terminating
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Time between the two looks
+    #[arg(long, default_value = "3s", value_name = "DURATION", allow_hyphen_values = true)]
+    pub observe: String,
+    /// An object that is not there is no error
+    #[arg(long)]
+    pub ignore_not_found: bool,
+    /// How far probes may go
+    #[arg(long, value_enum, default_value_t = Probe::DryRun, value_name = "PROBE")]
+    pub probe: Probe,
+    /// Output format
+    #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
+    pub output: Option<ReportFormat>,
+}
+
+/// `orphans`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  # Pods of Jobs that were deleted without a policy, and other left-overs
+  kubectl cascade orphans -n batch
+  # In a script: exit code 3 when there are some
+  kubectl cascade orphans -A --exit-code -o json")]
+pub struct OrphansArgs {
+    /// Look in all namespaces
+    #[arg(short = 'A', long)]
+    pub all_namespaces: bool,
+    /// Exit with 3 when something was found
+    #[arg(long)]
+    pub exit_code: bool,
+    /// Output format
+    #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
+    pub output: Option<ReportFormat>,
+}
+
+/// `completion`
+#[derive(Debug, Args)]
+pub struct CompletionArgs {
+    /// For which shell
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+/// The shells that completion scripts exist for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+/// `version`
+#[derive(Debug, Args)]
+pub struct VersionArgs {
+    /// Only the plugin's own version, without asking the server
+    #[arg(long)]
+    pub client: bool,
+    /// Output format
+    #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
+    pub output: Option<VersionFormat>,
+}
+
+/// What `version` prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum VersionFormat {
+    /// One JSON document
+    Json,
+}
+
+/// kubectl's connection flags. A plugin never receives flags placed before its name; these follow the verb.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Connection")]
+pub struct ConnectionArgs {
+    /// Namespace; without it the context's, else default
+    #[arg(short = 'n', long, global = true, value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
+    /// The kubeconfig context to use
+    #[arg(long, global = true, value_name = "NAME")]
+    pub context: Option<String>,
+    /// The kubeconfig cluster to use
+    #[arg(long, global = true, value_name = "NAME")]
+    pub cluster: Option<String>,
+    /// The kubeconfig user to use
+    #[arg(long, global = true, value_name = "NAME")]
+    pub user: Option<String>,
+    /// Path of the kubeconfig file
+    #[arg(long, global = true, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Address of the API server
+    #[arg(short = 's', long, global = true, value_name = "URL")]
+    pub server: Option<String>,
+    /// Bearer token
+    #[arg(long, global = true, value_name = "TOKEN", hide_env_values = true)]
+    pub token: Option<String>,
+    /// Server name to check its certificate against
+    #[arg(long, global = true, value_name = "NAME")]
+    pub tls_server_name: Option<String>,
+    /// Certificate of the authority that signed the server's
+    #[arg(long, global = true, value_name = "FILE")]
+    pub certificate_authority: Option<PathBuf>,
+    /// Client certificate
+    #[arg(long, global = true, value_name = "FILE")]
+    pub client_certificate: Option<PathBuf>,
+    /// Key of the client certificate
+    #[arg(long, global = true, value_name = "FILE")]
+    pub client_key: Option<PathBuf>,
+    /// Do not check the server's certificate
+    #[arg(long, global = true, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "BOOL")]
+    pub insecure_skip_tls_verify: Option<bool>,
+    /// Act as this user
+    #[arg(long = "as", global = true, value_name = "USER")]
+    pub as_user: Option<String>,
+    /// Act as a member of this group (repeatable)
+    #[arg(long, global = true, value_name = "GROUP")]
+    pub as_group: Vec<String>,
+    /// Act as the user with this UID
+    #[arg(long, global = true, value_name = "UID")]
+    pub as_uid: Option<String>,
+    /// Extra information on that user, KEY=VALUE (repeatable)
+    #[arg(long, global = true, value_name = "KEY=VALUE")]
+    pub as_user_extra: Vec<String>,
+    /// Time for a single request; 0 never gives up
+    #[arg(long, global = true, value_name = "DURATION", allow_hyphen_values = true)]
+    pub request_timeout: Option<String>,
+    /// Do not ask for compressed answers
+    #[arg(long, global = true, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "BOOL")]
+    pub disable_compression: Option<bool>,
+}

@@ -1,0 +1,1 @@
+//! One file a verb; each reads top to bottom as its pipeline.

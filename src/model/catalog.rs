@@ -1,0 +1,140 @@
+//! The kinds that a server serves, as discovery lists them: the vocabulary for naming targets, for listing, and for
+//! resolving an ownerReference the way the garbage collector's RESTMapper does.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use serde::Serialize;
+
+/// One served resource in one version.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Resource {
+    /// API group; empty for the core group.
+    pub group: String,
+    /// API version, for example `v1`.
+    pub version: String,
+    /// Kind, for example `Pod`.
+    pub kind: String,
+    /// Plural name as in URLs, for example `pods`.
+    pub plural: String,
+    /// Singular name; may be empty on old servers.
+    pub singular: String,
+    /// Short names, for example `po`.
+    pub short_names: Vec<String>,
+    /// Categories, for example `all`.
+    pub categories: Vec<String>,
+    /// Whether objects live in a namespace.
+    pub namespaced: bool,
+    /// The verbs served: `get`, `list`, `watch`, `delete`, `patch`, ...
+    pub verbs: BTreeSet<String>,
+}
+
+impl Resource {
+    /// `group/version`, or only the version for the core group.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// The name that tells it from resources of other groups: `jobs.batch`, `pods`.
+    pub fn qualified(&self) -> String {
+        if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
+    }
+
+    /// Whether it serves this verb.
+    pub fn can(&self, verb: &str) -> bool {
+        self.verbs.contains(verb)
+    }
+
+    /// Whether the garbage collector watches it, and therefore collects its objects and lets them block: it needs
+    /// delete, list and watch, and must not be an event (`pkg/controller/garbagecollector/garbagecollector.go`,
+    /// GetDeletableResources; `graph_builder.go`, ignored resources; reference A.6).
+    pub fn is_collectable(&self) -> bool {
+        self.can("delete") && self.can("list") && self.can("watch") && !self.is_event()
+    }
+
+    /// Events are served in two groups and ignored by the collector (reference A.6).
+    pub fn is_event(&self) -> bool {
+        self.plural == "events" && (self.group.is_empty() || self.group == "events.k8s.io")
+    }
+
+    /// Whether this is the given kind of the given group, in whatever version.
+    pub fn is(&self, group: &str, kind: &str) -> bool {
+        self.group == group && self.kind == kind
+    }
+}
+
+/// A kind that could not be read. An answer with gaps is never called complete.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Gap {
+    /// Plural name; `*` for a whole dead group.
+    pub resource: String,
+    /// API group; empty for the core group.
+    pub group: String,
+    /// API version, where only one is affected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The server's reason in one word, for example `Forbidden`, `ServiceUnavailable`.
+    pub reason: String,
+    /// The server's own words.
+    pub message: String,
+}
+
+/// What a server serves, in its own order of priority (core first), every served version.
+#[derive(Debug, Clone, Default)]
+pub struct Catalog {
+    resources: Vec<Arc<Resource>>,
+    stale: Vec<(String, String)>,
+    gaps: Vec<Gap>,
+    by_kind: HashMap<(String, String, String), usize>,
+}
+
+impl Catalog {
+    /// Builds the catalog from resources in the server's order of priority: groups in order, within a group the
+    /// preferred version first. `stale` are (group, version) pairs whose content is unknown because their server
+    /// does not answer; `gaps` says so to the user.
+    pub fn new(resources: Vec<Resource>, stale: Vec<(String, String)>, gaps: Vec<Gap>) -> Self {
+        let resources: Vec<Arc<Resource>> = resources.into_iter().map(Arc::new).collect();
+        let mut by_kind = HashMap::new();
+        for (index, resource) in resources.iter().enumerate() {
+            let key = (resource.group.clone(), resource.version.clone(), resource.kind.clone());
+            // The first wins, as in the RESTMapper's priority order.
+            by_kind.entry(key).or_insert(index);
+        }
+        Self { resources, stale, gaps, by_kind }
+    }
+
+    /// Every served resource in every version, in the server's order.
+    pub fn all(&self) -> &[Arc<Resource>] {
+        &self.resources
+    }
+
+    /// The groups and kinds that discovery could not tell us about.
+    pub fn gaps(&self) -> &[Gap] {
+        &self.gaps
+    }
+
+    /// The resource behind an apiVersion and kind, if exactly this version is served.
+    pub fn served(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
+        let (group, version) = split_api_version(api_version);
+        self.by_kind
+            .get(&(group.to_owned(), version.to_owned(), kind.to_owned()))
+            .map(|index| &self.resources[*index])
+    }
+
+    /// Whether nobody can say what this group version serves, because its server does not answer.
+    pub fn is_stale(&self, api_version: &str) -> bool {
+        let (group, version) = split_api_version(api_version);
+        self.stale.iter().any(|(stale_group, stale_version)| stale_group == group && stale_version == version)
+    }
+
+    /// Each resource once, in the first version that serves it (the one the collector watches, reference A.6).
+    pub fn preferred(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        let mut seen = BTreeSet::new();
+        self.resources.iter().filter(move |resource| seen.insert((&resource.group, &resource.plural)))
+    }
+}
+
+/// Splits `batch/v1` into (`batch`, `v1`) and `v1` into (``, `v1`).
+pub fn split_api_version(api_version: &str) -> (&str, &str) {
+    api_version.rsplit_once('/').unwrap_or(("", api_version))
+}

@@ -1,0 +1,64 @@
+//! Commands that we suggest: complete, quoted for a shell, and reaching the same cluster as the caller's own.
+
+/// The caller's flags that a suggested command must repeat to reach the same cluster as the same user. Never a
+/// token: what we print may be pasted into a ticket.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Caller {
+    /// `--context`, where given.
+    pub context: Option<String>,
+    /// `--kubeconfig`, where given.
+    pub kubeconfig: Option<String>,
+    /// `--as`, where given.
+    pub as_user: Option<String>,
+}
+
+impl Caller {
+    /// A command that starts with `start` (`kubectl delete`, `kubectl cascade diagnose`), then `-n` where the object
+    /// has a namespace, then the caller's own flags, then `rest`; every word that needs it is quoted.
+    pub fn command(&self, start: &str, namespace: Option<&str>, rest: &[&str]) -> String {
+        let mut words = vec![start.to_owned()];
+        let mut flag = |name: &str, value: Option<&str>| {
+            if let Some(value) = value {
+                words.push(name.to_owned());
+                words.push(quote(value));
+            }
+        };
+        flag("-n", namespace);
+        flag("--context", self.context.as_deref());
+        flag("--kubeconfig", self.kubeconfig.as_deref());
+        flag("--as", self.as_user.as_deref());
+        words.extend(rest.iter().map(|word| quote(word)));
+        words.join(" ")
+    }
+}
+
+/// Quotes one word for a POSIX shell, only where it needs it.
+pub fn quote(word: &str) -> String {
+    let plain = |character: char| character.is_ascii_alphanumeric() || "-_./:=,@%+".contains(character);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suggested_command_reaches_the_same_cluster_and_survives_a_shell() {
+        let caller =
+            Caller { context: Some("prod eu".into()), kubeconfig: None, as_user: Some("it's me".into()) };
+        assert_eq!(
+            caller.command("kubectl cascade delete", Some("ci"), &["pod/build-1", "--policy", "background"]),
+            r"kubectl cascade delete -n ci --context 'prod eu' --as 'it'\''s me' pod/build-1 --policy background"
+        );
+    }
+
+    #[test]
+    fn json_in_a_suggested_patch_is_one_word() {
+        assert_eq!(quote(r#"{"a":null}"#), r#"'{"a":null}'"#);
+        assert_eq!(quote(""), "''");
+    }
+}

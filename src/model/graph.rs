@@ -1,0 +1,245 @@
+//! Who owns whom. Two matchings, as in the collector (`collector-rules.md`, 1): whether an owner is *alive* is
+//! decided by apiVersion, kind, namespace, name and then UID; who *hangs* on whom (is woken, blocks, is orphaned) by
+//! UID alone, across namespaces.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use super::catalog::split_api_version;
+use super::object::{Lookup, LookupKey, Object, OwnerReference, Snapshot, Uid};
+
+/// What an ownerReference resolves to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OwnerState {
+    /// The owner exists and is not being deleted.
+    Live,
+    /// The owner exists and has a deletionTimestamp.
+    Terminating,
+    /// No such object.
+    Absent,
+    /// An object with that UID exists, but of another kind or name.
+    Mismatch,
+    /// An object with that UID exists, but in another namespace.
+    OtherNamespace,
+    /// A namespaced owner of a cluster-scoped object.
+    Scope,
+    /// The reference's apiVersion is not served.
+    Unserved,
+    /// The owner could not be read.
+    Unknown,
+}
+
+impl OwnerState {
+    /// Whether the collector's GET finds the owner: apiVersion, kind, namespace, name and UID all fit.
+    pub fn is_found(self) -> bool {
+        matches!(self, Self::Live | Self::Terminating)
+    }
+
+    /// Whether the collector takes the reference for dangling: 404, or the name exists with another UID.
+    pub fn is_dangling(self) -> bool {
+        matches!(self, Self::Absent | Self::Mismatch | Self::OtherNamespace)
+    }
+}
+
+/// An ownerReference, resolved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resolved {
+    /// What it resolves to.
+    pub state: OwnerState,
+    /// The index of the owner, where it was found; of the object with that UID, where only that fits.
+    pub owner: Option<usize>,
+}
+
+/// The objects of a snapshot and their ownerReferences, both ways. Built once, in linear time.
+#[derive(Debug, Clone, Default)]
+pub struct OwnerGraph {
+    snapshot: Snapshot,
+    by_uid: HashMap<Uid, Vec<usize>>,
+    resolved: Vec<Vec<Resolved>>,
+    dependents: Vec<Vec<usize>>,
+    waiting_for: HashMap<Uid, Vec<usize>>,
+}
+
+impl OwnerGraph {
+    /// Builds the graph. Objects are ordered by kind, namespace, name and UID, so that every answer is the same for
+    /// the same cluster, however the lists came in.
+    pub fn new(mut snapshot: Snapshot) -> Self {
+        snapshot.objects.sort_by(|left, right| {
+            let key = |object: &Object| (object.resource.kind.clone(), object.resource.group.clone());
+            key(left)
+                .cmp(&key(right))
+                .then_with(|| left.namespace.cmp(&right.namespace))
+                .then_with(|| left.name.cmp(&right.name))
+                .then_with(|| left.uid.cmp(&right.uid))
+        });
+        // Events are served in two groups with one UID; two objects of different kinds that share a UID stay two
+        // (an aggregated API may hand out one UID twice: case C32).
+        snapshot.objects.dedup_by(|later, earlier| {
+            later.uid == earlier.uid
+                && later.resource.kind == earlier.resource.kind
+                && later.namespace == earlier.namespace
+                && later.name == earlier.name
+        });
+        let mut by_uid: HashMap<Uid, Vec<usize>> = HashMap::with_capacity(snapshot.objects.len());
+        let mut by_name: HashMap<(&str, &str, Option<&str>, &str), usize> =
+            HashMap::with_capacity(snapshot.objects.len());
+        for (index, object) in snapshot.objects.iter().enumerate() {
+            by_uid.entry(object.uid.clone()).or_default().push(index);
+            let resource = &object.resource;
+            by_name
+                .insert((&resource.group, &resource.kind, object.namespace.as_deref(), &object.name), index);
+        }
+        let mut resolved = Vec::with_capacity(snapshot.objects.len());
+        let mut dependents = vec![Vec::new(); snapshot.objects.len()];
+        let mut waiting_for: HashMap<Uid, Vec<usize>> = HashMap::new();
+        for (index, object) in snapshot.objects.iter().enumerate() {
+            let mut states = Vec::with_capacity(object.owners.len());
+            for reference in &object.owners {
+                states.push(resolve(&snapshot, &by_uid, &by_name, object, reference));
+                let hung = waiting_for.entry(reference.uid.clone()).or_default();
+                if hung.last() != Some(&index) {
+                    hung.push(index);
+                    for owner in by_uid.get(&reference.uid).into_iter().flatten() {
+                        dependents[*owner].push(index);
+                    }
+                }
+            }
+            resolved.push(states);
+        }
+        Self { by_uid, resolved, dependents, waiting_for, snapshot }
+    }
+
+    /// What it was built from; `objects` are in the graph's order.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// All objects. An object's position is its index everywhere in the model.
+    pub fn objects(&self) -> &[Object] {
+        &self.snapshot.objects
+    }
+
+    /// One object.
+    pub fn object(&self, index: usize) -> &Object {
+        &self.snapshot.objects[index]
+    }
+
+    /// The objects with this UID: one, but for servers that hand out a UID twice.
+    pub fn by_uid(&self, uid: &Uid) -> &[usize] {
+        self.by_uid.get(uid).map_or(&[], Vec::as_slice)
+    }
+
+    /// An object's ownerReferences with what they resolve to, in their order.
+    pub fn owners(&self, index: usize) -> impl ExactSizeIterator<Item = (&OwnerReference, Resolved)> {
+        self.snapshot.objects[index].owners.iter().zip(self.resolved[index].iter().copied())
+    }
+
+    /// The objects with an ownerReference to this one's UID, right or wrong, each once, in order.
+    pub fn dependents(&self, index: usize) -> &[usize] {
+        &self.dependents[index]
+    }
+
+    /// The objects with an ownerReference to this UID, whether or not an object with it was seen.
+    pub fn dependents_of_uid(&self, uid: &Uid) -> &[usize] {
+        self.waiting_for.get(uid).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether this dependent's reference to that UID blocks a foreground deletion.
+    pub fn blocks(&self, dependent: usize, owner: &Uid) -> bool {
+        self.object(dependent)
+            .owners
+            .iter()
+            .any(|reference| reference.uid == *owner && reference.block_owner_deletion)
+    }
+
+    /// The roots and all that hangs on them by UID, each once, breadth first from the roots.
+    pub fn closure(&self, roots: &[usize]) -> Vec<usize> {
+        let mut seen = vec![false; self.objects().len()];
+        let mut order = Vec::new();
+        for root in roots {
+            if !std::mem::replace(&mut seen[*root], true) {
+                order.push(*root);
+            }
+        }
+        let mut next = 0;
+        while next < order.len() {
+            for dependent in self.dependents(order[next]) {
+                if !std::mem::replace(&mut seen[*dependent], true) {
+                    order.push(*dependent);
+                }
+            }
+            next += 1;
+        }
+        order
+    }
+
+    /// The objects that nothing in view owns: no reference of theirs resolves to a found owner.
+    pub fn roots(&self) -> Vec<usize> {
+        (0..self.objects().len())
+            .filter(|index| !self.resolved[*index].iter().any(|resolved| resolved.state.is_found()))
+            .collect()
+    }
+}
+
+fn resolve(
+    snapshot: &Snapshot,
+    by_uid: &HashMap<Uid, Vec<usize>>,
+    by_name: &HashMap<(&str, &str, Option<&str>, &str), usize>,
+    dependent: &Object,
+    reference: &OwnerReference,
+) -> Resolved {
+    let somewhere = by_uid.get(&reference.uid).and_then(|indices| indices.first().copied());
+    let Some(resource) = snapshot.catalog.served(&reference.api_version, &reference.kind) else {
+        let state = if snapshot.catalog.is_stale(&reference.api_version) {
+            OwnerState::Unknown
+        } else {
+            OwnerState::Unserved
+        };
+        return Resolved { state, owner: somewhere };
+    };
+    if resource.namespaced && dependent.namespace.is_none() {
+        return Resolved { state: OwnerState::Scope, owner: somewhere };
+    }
+    let namespace = if resource.namespaced { dependent.namespace.as_deref() } else { None };
+    let (group, _) = split_api_version(&reference.api_version);
+    if let Some(index) = by_name.get(&(group, reference.kind.as_str(), namespace, reference.name.as_str())) {
+        let owner = &snapshot.objects[*index];
+        if owner.uid == reference.uid {
+            let state = if owner.is_terminating() { OwnerState::Terminating } else { OwnerState::Live };
+            return Resolved { state, owner: Some(*index) };
+        }
+        return Resolved { state: elsewhere(snapshot, somewhere, dependent), owner: somewhere };
+    }
+    let key = LookupKey {
+        group: group.to_owned(),
+        kind: reference.kind.clone(),
+        namespace: namespace.map(str::to_owned),
+        name: reference.name.clone(),
+    };
+    let looked = match snapshot.lookups.get(&key) {
+        Some(Lookup::Absent) => true,
+        Some(Lookup::Unreadable) => false,
+        None => {
+            snapshot.searched.covers(resource, namespace)
+                && resource.can("list")
+                && !snapshot.gaps.iter().any(|gap| {
+                    gap.group == resource.group && (gap.resource == resource.plural || gap.resource == "*")
+                })
+        }
+    };
+    let state = if looked { elsewhere(snapshot, somewhere, dependent) } else { OwnerState::Unknown };
+    Resolved { state, owner: somewhere }
+}
+
+/// The reference's name leads nowhere: does its UID exist at all?
+fn elsewhere(snapshot: &Snapshot, somewhere: Option<usize>, dependent: &Object) -> OwnerState {
+    match somewhere.map(|index| &snapshot.objects[index]) {
+        None => OwnerState::Absent,
+        Some(owner) if owner.namespace.is_some() && owner.namespace != dependent.namespace => {
+            OwnerState::OtherNamespace
+        }
+        Some(_) => OwnerState::Mismatch,
+    }
+}
