@@ -369,7 +369,7 @@ pub struct ConnectionArgs {
     #[arg(short = 's', long, global = true, value_name = "URL")]
     pub server: Option<String>,
     /// Bearer token
-    #[arg(long, global = true, value_name = "TOKEN", hide_env_values = true)]
+    #[arg(long, global = true, value_name = "TOKEN")]
     pub token: Option<String>,
     /// Server name to check its certificate against
     #[arg(long, global = true, value_name = "NAME")]
