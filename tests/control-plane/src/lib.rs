@@ -1,1 +1,40 @@
-//! Starts a real control plane.
+//! A real control plane on loopback: etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok, built
+//! from their Go modules. Tests, demo and benchmark share it.
+//!
+//! ```no_run
+//! use control_plane::{Component, ControlPlane};
+//!
+//! let plane = ControlPlane::shared(); // one for the whole test binary, gone when the process ends
+//! plane.kubectl().run(&["create", "namespace", "a"]).expect("a namespace");
+//!
+//! let mine = ControlPlane::start(Default::default()).expect("a control plane of my own");
+//! mine.stop(Component::ControllerManager).expect("no collector from here on");
+//! ```
+//!
+//! What differs from a cluster that kubeadm sets up:
+//! - users authenticate with tokens from a file; the admin is in `system:masters`;
+//! - the `ServiceAccount` admission plugin is off, so that a Pod need not wait for its namespace's account;
+//! - there are no kubelets: kwok plays [`SIMULATED_NODE`], where Pods start and end at once and Pods of Jobs
+//!   complete. Other Node objects have nobody behind them: a Pod bound to one of them stays Terminating;
+//! - nothing is ever synced to disk.
+
+mod api;
+mod build;
+mod certificates;
+mod error;
+mod http;
+mod kubectl;
+mod plane;
+mod supervisor;
+
+pub use api::{Answer, Api};
+pub use build::{Binaries, binaries};
+pub use error::Error;
+pub use kubectl::Kubectl;
+pub use plane::{Component, ControlPlane, Options, SIMULATED_NODE, eventually};
+
+/// The program `control-plane-supervisor`; see the supervisor's module for what it is for.
+#[doc(hidden)]
+pub fn supervisor_main() -> std::process::ExitCode {
+    supervisor::main()
+}
