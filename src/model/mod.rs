@@ -7,3 +7,7 @@ pub mod diagnosis;
 pub mod forecast;
 pub mod graph;
 pub mod object;
+pub mod progress;
+pub mod result;
+#[cfg(test)]
+pub(crate) mod testing;

@@ -164,6 +164,16 @@ impl Object {
     }
 }
 
+/// How the server itself prints an object (its Table): what is shown beside the metadata. Texts of the cluster, not
+/// yet sanitized.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Columns {
+    /// Ready, as the server words it, for example `1/1`; empty where the kind has no such column.
+    pub ready: String,
+    /// Status, as the server words it, for example `Running`; empty where the kind has no such column.
+    pub status: String,
+}
+
 /// What metadata does not tell of a Pod, but its deletion depends on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodDetails {
