@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::cluster::request::Trouble;
+
 /// What sort of failure this is; it alone decides the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
@@ -114,9 +116,43 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// Words a request that failed as kubectl does (`kubectl/pkg/cmd/util/helpers.go`, StandardErrorMessage).
+impl From<Trouble> for Failure {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::NoAnswer(message) => Self::error(message),
+            Trouble::Status { code: 401, message, .. } => {
+                Self::error(format!("You must be logged in to the server ({message})"))
+                    .hint("the credentials are missing or have expired; log in again, or choose others with --user or --context")
+            }
+            Trouble::Status { reason, message, .. } if reason.is_empty() => {
+                Self::error(format!("Error from server: {message}"))
+            }
+            Trouble::Status { reason, message, .. } => {
+                Self::error(format!("Error from server ({reason}): {message}"))
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refused_request_reads_as_in_kubectl() {
+        let trouble = |code, reason: &str| Trouble::Status {
+            code,
+            reason: reason.into(),
+            message: r#"pods "x" not found"#.into(),
+        };
+        assert_eq!(
+            Failure::from(trouble(404, "NotFound")).message,
+            r#"Error from server (NotFound): pods "x" not found"#
+        );
+        assert_eq!(Failure::from(trouble(500, "")).message, r#"Error from server: pods "x" not found"#);
+        assert!(Failure::from(trouble(401, "Unauthorized")).hint.is_some());
+    }
 
     #[test]
     fn several_targets_end_with_the_first_of_130_1_4_3_0() {
