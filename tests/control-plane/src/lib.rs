@@ -26,12 +26,14 @@ mod http;
 mod kubectl;
 mod plane;
 mod supervisor;
+pub mod webhook;
 
 pub use api::{Answer, Api};
 pub use build::{Binaries, binaries};
 pub use error::Error;
 pub use kubectl::Kubectl;
 pub use plane::{Component, ControlPlane, Options, SIMULATED_NODE, eventually};
+pub use webhook::{Decision, Webhook};
 
 /// The program `control-plane-supervisor`; see the supervisor's module for what it is for.
 #[doc(hidden)]

@@ -178,7 +178,6 @@ impl Supervisor {
         let mut line = String::new();
         self.replies
             .read_line(&mut line)
-            .map_err(io::Error::from)
             .and_then(|_| serde_json::from_str(&line).map_err(io::Error::from))
             .map_err(Error::doing("no answer from the supervisor of the control plane"))
     }

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use control_plane::{Component, ControlPlane, Options, SIMULATED_NODE, eventually};
+use control_plane::{
+    Component, ControlPlane, Decision, Options, SIMULATED_NODE, Webhook, eventually, webhook,
+};
 use serde_json::{Value, json};
 
 /// Longer than anything here takes on a busy machine.
@@ -95,6 +97,129 @@ fn a_limited_user_has_only_the_rights_that_are_bound_to_it() {
         .expect("a binding");
     eventually("the right is known", PATIENCE, || limited.run(&["get", "secrets", "-n", &namespace]).ok())
         .expect("the right works");
+}
+
+/// Registers a webhook and waits until the API server calls it.
+fn register(plane: &ControlPlane, webhook: &Webhook, configuration: &Value, mut call: impl FnMut()) {
+    plane.kubectl().apply(&configuration.to_string()).expect("registered");
+    eventually("the webhook is called", PATIENCE, || {
+        call();
+        (webhook.calls() > 0).then_some(())
+    })
+    .expect("the API server knows the webhook");
+}
+
+#[test]
+fn a_webhook_denies_hangs_and_dies() {
+    let plane = ControlPlane::shared();
+    let api = plane.api().expect("ours");
+    let namespace = namespace(plane, "webhook");
+    let path = format!("/api/v1/namespaces/{namespace}/configmaps");
+    api.create(&path, &config_map("touched", None)).expect("created");
+    let touch = |value: &str| {
+        let patch = json!({ "data": { "key": value } });
+        api.send("PATCH", &format!("{path}/touched?timeout=20s"), Some(&patch)).expect("an answer")
+    };
+
+    let denies = Webhook::start(webhook::deny("not on a Friday")).expect("a webhook");
+    let configuration = denies.validating("friday.example.com", &namespace, &["UPDATE"], &["configmaps"]);
+    register(plane, &denies, &configuration, || {
+        touch("a");
+    });
+    let refused = touch("b");
+    assert_eq!(refused.status, 403);
+    let message = "admission webhook \"friday.example.com\" denied the request: not on a Friday";
+    assert_eq!(refused.body["message"], message);
+
+    drop(denies);
+    let unreachable = touch("c");
+    assert_eq!(unreachable.status, 500);
+    let said = unreachable.body["message"].as_str().expect("a message");
+    assert!(said.contains("failed calling webhook") && said.contains("connection refused"), "{said}");
+    plane
+        .kubectl()
+        .run(&["delete", "validatingwebhookconfiguration", "friday.example.com"])
+        .expect("deleted");
+    eventually("the webhook is forgotten", PATIENCE, || (touch("d").status == 200).then_some(()))
+        .expect("free");
+
+    let hangs = Webhook::start(|_| Decision::Hang).expect("a webhook");
+    let mut configuration = hangs.validating("slow.example.com", &namespace, &["UPDATE"], &["configmaps"]);
+    configuration["webhooks"][0]["timeoutSeconds"] = 1.into();
+    register(plane, &hangs, &configuration, || {
+        touch("e");
+    });
+    let timed_out = touch("f");
+    let said = timed_out.body["message"].as_str().expect("a message");
+    assert!(timed_out.status == 500 && said.contains("context deadline exceeded"), "{said}");
+}
+
+#[test]
+fn the_image_resolver_denies_a_pod_whose_pull_secret_is_gone() {
+    let plane = ControlPlane::shared();
+    let api = plane.api().expect("ours");
+    let namespace = namespace(plane, "resolver");
+    let resolver = Webhook::start(webhook::image_digest_resolver(api.clone())).expect("a webhook");
+    let configuration =
+        resolver.mutating("digester.example.com", &namespace, &["CREATE", "UPDATE"], &["pods"]);
+    let pods = format!("/api/v1/namespaces/{namespace}/pods");
+    let pod = |name: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name },
+            "spec": { "imagePullSecrets": [{ "name": "credentials" }], "containers": [{ "name": "main", "image": "registry/image" }] }
+        })
+    };
+    plane.kubectl().run(&["create", "secret", "generic", "credentials", "-n", &namespace]).expect("a secret");
+    let mut tries = 0;
+    register(plane, &resolver, &configuration, || {
+        tries += 1;
+        api.create(&pods, &pod(&format!("try-{tries}"))).expect("allowed");
+    });
+    let resolved = api.create(&pods, &pod("resolved")).expect("allowed");
+    let image = resolved["spec"]["containers"][0]["image"].as_str().expect("an image");
+    assert!(image.starts_with("registry/image@sha256:"), "{image}");
+
+    plane.kubectl().run(&["delete", "secret", "credentials", "-n", &namespace]).expect("deleted");
+    let label = json!({ "metadata": { "labels": { "a": "b" } } });
+    let refused = api.send("PATCH", &format!("{pods}/resolved"), Some(&label)).expect("an answer");
+    assert_eq!(refused.status, 500);
+    assert_eq!(
+        refused.body["message"],
+        "admission webhook \"digester.example.com\" denied the request: could not create keychain: could not create \
+         k8schain: secrets \"credentials\" not found"
+    );
+}
+
+#[test]
+fn an_injector_makes_every_update_of_a_pod_invalid() {
+    let plane = ControlPlane::shared();
+    let api = plane.api().expect("ours");
+    let namespace = namespace(plane, "injector");
+    let pods = format!("/api/v1/namespaces/{namespace}/pods");
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "injected" },
+        "spec": { "containers": [{ "name": "main", "image": "none" }] }
+    });
+    api.create(&pods, &pod).expect("created");
+    let label = json!({ "metadata": { "labels": { "a": "b" } } });
+    let update = || api.send("PATCH", &format!("{pods}/injected"), Some(&label)).expect("an answer");
+
+    let injector = Webhook::start(webhook::inject_env("TRACE")).expect("a webhook");
+    let configuration = injector.mutating("injector.example.com", &namespace, &["UPDATE"], &["pods"]);
+    register(plane, &injector, &configuration, || {
+        update();
+    });
+    let refused = update();
+    assert_eq!(refused.status, 422, "{}", refused.body);
+}
+
+#[test]
+fn one_user_alone_is_refused() {
+    let review = |user: &str| json!({ "userInfo": { "username": user } });
+    let handler = webhook::deny_user_suffix(":generic-garbage-collector", "no");
+    let collector = "system:serviceaccount:kube-system:generic-garbage-collector";
+    assert!(matches!(handler(&review(collector)), Decision::Deny { code: 403, .. }));
+    assert!(matches!(handler(&review("admin")), Decision::Allow));
 }
 
 #[test]
