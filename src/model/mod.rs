@@ -9,5 +9,6 @@ pub mod graph;
 pub mod object;
 pub mod progress;
 pub mod result;
+pub mod target;
 #[cfg(test)]
 pub(crate) mod testing;
