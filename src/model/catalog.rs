@@ -40,6 +40,18 @@ impl Resource {
         if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
     }
 
+    /// The URL path of its objects: of one namespace, or (of all, or of a cluster-scoped kind) of the whole cluster.
+    pub fn collection_path(&self, namespace: Option<&str>) -> String {
+        let root = if self.group.is_empty() { "/api" } else { "/apis" };
+        let place = namespace.map(|name| format!("/namespaces/{}", escaped(name))).unwrap_or_default();
+        format!("{root}/{}{place}/{}", self.api_version(), self.plural)
+    }
+
+    /// The URL path of one object.
+    pub fn object_path(&self, namespace: Option<&str>, name: &str) -> String {
+        format!("{}/{}", self.collection_path(namespace), escaped(name))
+    }
+
     /// Whether it serves this verb.
     pub fn can(&self, verb: &str) -> bool {
         self.verbs.contains(verb)
@@ -134,7 +146,30 @@ impl Catalog {
     }
 }
 
+/// Text as one segment of a URL path, or one value of its query.
+pub fn escaped(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte);
+    text.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
 /// Splits `batch/v1` into (`batch`, `v1`) and `v1` into (``, `v1`).
 pub fn split_api_version(api_version: &str) -> (&str, &str) {
     api_version.rsplit_once('/').unwrap_or(("", api_version))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::model::testing::catalog;
+
+    #[test]
+    fn a_path_names_scope_group_and_version_and_no_name_leaves_its_segment() {
+        let catalog = catalog();
+        let pods = catalog.served("v1", "Pod").expect("served");
+        let jobs = catalog.served("batch/v1", "Job").expect("served");
+        assert_eq!(pods.collection_path(None), "/api/v1/pods");
+        assert_eq!(jobs.collection_path(Some("ci")), "/apis/batch/v1/namespaces/ci/jobs");
+        assert_eq!(pods.object_path(Some("a/b"), "x?y"), "/api/v1/namespaces/a%2Fb/pods/x%3Fy");
+    }
 }
