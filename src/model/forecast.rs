@@ -1,10 +1,15 @@
 //! What exactly a delete will do, object by object, before anything is deleted.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::catalog::Gap;
-use super::graph::OwnerGraph;
-use super::object::{ObjectRef, Searched};
+use super::collector::{
+    Collector, Course, DEFINITION_FINALIZER, Forks, NAMESPACE_FINALIZER, content, is_holding_finalizer,
+};
+use super::graph::{OwnerGraph, OwnerState};
+use super::object::{FOREGROUND_FINALIZER, Object, ObjectRef, Searched};
 
 /// How a delete propagates to dependents. Always sent explicitly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -149,27 +154,454 @@ impl Forecast {
     }
 }
 
-/// Forecasts the delete of `targets` (indices in the graph) with one policy.
-pub fn forecast(graph: &OwnerGraph, targets: &[usize], policy: Policy) -> Forecast {
-    let entries = graph
-        .closure(targets)
+/// How the delete is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeleteWish {
+    /// The policy.
+    pub policy: Policy,
+    /// Grace period 0: the kubelet of a target Pod is not waited for.
+    pub force: bool,
+}
+
+impl From<Policy> for DeleteWish {
+    fn from(policy: Policy) -> Self {
+        Self { policy, force: false }
+    }
+}
+
+/// Forecasts the delete of `targets` (indices in the graph), all with one wish, as one plan.
+///
+/// The collector is played three times over: what it does anyway, what it does after the delete, and what happens
+/// once every controller and kubelet has done its part. Where the first run met a fork that the collector's own
+/// races or our missing knowledge decide, the other courses are played, too, and an object that ends differently is
+/// not certain.
+pub fn forecast(graph: &OwnerGraph, targets: &[usize], wish: impl Into<DeleteWish>) -> Forecast {
+    let wish = wish.into();
+    let affected = affected(graph, targets);
+    let (likeliest, forks) = play(graph, targets, &affected, wish, Course::LIKELIEST);
+    let others: Vec<Vec<Outcome>> = other_courses(forks)
         .into_iter()
-        .map(|object| Entry {
-            object,
-            fate: Fate::Deleted,
-            certain: true,
-            otherwise: Vec::new(),
-            held_by: Vec::new(),
-            reason: String::new(),
+        .map(|course| play(graph, targets, &affected, wish, course).0)
+        .collect();
+    let entries = affected
+        .iter()
+        .zip(likeliest)
+        .enumerate()
+        .map(|(position, (object, outcome))| {
+            let mut otherwise: Vec<Fate> = others.iter().map(|course| course[position].fate).collect();
+            otherwise.retain(|fate| *fate != outcome.fate);
+            otherwise.sort_unstable();
+            otherwise.dedup();
+            Entry {
+                object: *object,
+                fate: outcome.fate,
+                certain: otherwise.is_empty(),
+                otherwise,
+                held_by: outcome.held_by,
+                reason: outcome.reason,
+            }
         })
         .collect();
     let snapshot = graph.snapshot();
-    Forecast {
-        policy,
+    let mut forecast = Forecast {
+        policy: wish.policy,
         targets: targets.to_vec(),
         entries,
         warnings: Vec::new(),
         searched: snapshot.searched.clone(),
         gaps: snapshot.gaps.clone(),
+    };
+    forecast.warnings = warnings(graph, &forecast);
+    forecast
+}
+
+/// The targets and all that hangs on them: by UID, and as content of a Namespace or instances of a definition.
+/// Targets first, then breadth first.
+fn affected(graph: &OwnerGraph, targets: &[usize]) -> Vec<usize> {
+    let mut roots = targets.to_vec();
+    roots.extend(targets.iter().filter_map(|target| content(graph, *target)).flatten());
+    graph.closure(&roots)
+}
+
+struct Outcome {
+    fate: Fate,
+    held_by: Vec<Holder>,
+    reason: String,
+}
+
+fn other_courses(forks: Forks) -> Vec<Course> {
+    let base = Course::LIKELIEST;
+    let mut courses = Vec::new();
+    if forks.breaker {
+        courses.push(Course { retry_wins: true, ..base });
+    }
+    if forks.memory {
+        courses.push(Course { remembers: true, ..base });
+        courses.push(Course { remembers: true, retry_wins: true, ..base });
+    }
+    if forks.unknown_owner {
+        courses.push(Course { unknown_absent: true, ..base });
+    }
+    if forks.unknown_pod {
+        courses.push(Course { unknown_on_node: true, ..base });
+    }
+    courses
+}
+
+/// Plays one course and reads each affected object's end from it.
+fn play(
+    graph: &OwnerGraph,
+    targets: &[usize],
+    affected: &[usize],
+    wish: DeleteWish,
+    course: Course,
+) -> (Vec<Outcome>, Forks) {
+    let mut machine = Collector::new(graph, course);
+    let dangling: Vec<bool> = affected.iter().map(|index| machine.dangles(*index)).collect();
+    machine.settle();
+    let mut anyway = dangling;
+    for (position, index) in affected.iter().enumerate() {
+        anyway[position] |= !machine.exists(*index);
+        anyway[position] &= !targets.contains(index);
+    }
+    targets.iter().for_each(|target| machine.delete(*target, wish.policy, wish.force));
+    machine.settle();
+    let stopped = machine.clone();
+    machine.release();
+    machine.settle();
+    let rooted = rooted(graph, &machine, affected);
+    let outcomes = affected
+        .iter()
+        .zip(anyway)
+        .map(|(index, anyway)| {
+            let fate = if anyway {
+                Fate::CollectedAnyway
+            } else if !stopped.exists(*index) {
+                Fate::Deleted
+            } else if stopped.is_terminating(*index) {
+                Fate::Held
+            } else if !machine.exists(*index) || machine.is_terminating(*index) {
+                Fate::Waits
+            } else if machine.was_orphaned(*index) {
+                Fate::Orphaned
+            } else if rooted[*index] || !machine.has_references(*index) {
+                Fate::Kept
+            } else {
+                Fate::Leaked
+            };
+            let held_by = if fate == Fate::Held { holders(graph, &stopped, *index) } else { Vec::new() };
+            let reason = reason(graph, &stopped, targets, wish, *index, fate, &held_by);
+            Outcome { fate, held_by, reason }
+        })
+        .collect();
+    (outcomes, machine.forks())
+}
+
+/// Which objects are alive for a good reason: not affected, orphaned, or owned by one that is.
+fn rooted(graph: &OwnerGraph, machine: &Collector<'_>, affected: &[usize]) -> Vec<bool> {
+    let mut rooted = vec![true; graph.objects().len()];
+    let survives = |index: usize| machine.exists(index) && !machine.is_terminating(index);
+    for index in affected {
+        rooted[*index] =
+            survives(*index) && (machine.was_orphaned(*index) || !machine.has_references(*index));
+    }
+    let mut next: Vec<usize> = affected
+        .iter()
+        .copied()
+        .filter(|index| {
+            rooted[*index] || (survives(*index) && machine.solid_owners(*index).any(|owner| rooted[owner]))
+        })
+        .collect();
+    next.iter().for_each(|index| rooted[*index] = true);
+    while let Some(index) = next.pop() {
+        for dependent in graph.dependents(index) {
+            let owned = || machine.solid_owners(*dependent).any(|owner| owner == index);
+            if !rooted[*dependent] && survives(*dependent) && owned() {
+                rooted[*dependent] = true;
+                next.push(*dependent);
+            }
+        }
+    }
+    rooted
+}
+
+/// Who holds an object that stays Terminating.
+fn holders(graph: &OwnerGraph, machine: &Collector<'_>, index: usize) -> Vec<Holder> {
+    let object = graph.object(index);
+    let details = &graph.snapshot().details;
+    let mut holders = Vec::new();
+    if machine.is_held_by_kubelet(index) {
+        let node = details.pods.get(&object.uid).map(|pod| pod.node.clone()).unwrap_or_default();
+        holders.push(Holder::Node(node));
+    }
+    let finalizers = object.finalizers.iter().filter(|name| is_holding_finalizer(name));
+    holders.extend(finalizers.cloned().map(Holder::Finalizer));
+    if machine.is_claim_in_use(index) {
+        holders.push(Holder::Finalizer("kubernetes.io/pvc-protection".to_owned()));
+    }
+    let own = details.namespace_finalizers.get(&object.uid).into_iter().flatten();
+    holders.extend(own.filter(|name| *name != NAMESPACE_FINALIZER).cloned().map(Holder::Finalizer));
+    if machine.is_held_by_content(index) {
+        let name = if object.is("", "Namespace") { NAMESPACE_FINALIZER } else { DEFINITION_FINALIZER };
+        holders.push(Holder::Finalizer(name.to_owned()));
+    }
+    if machine.waits_in_foreground(index) {
+        holders
+            .extend(machine.blockers(index).map(|blocker| Holder::Object(graph.object(blocker).reference())));
+    }
+    holders
+}
+
+fn reason(
+    graph: &OwnerGraph,
+    stopped: &Collector<'_>,
+    targets: &[usize],
+    wish: DeleteWish,
+    index: usize,
+    fate: Fate,
+    held_by: &[Holder],
+) -> String {
+    let object = graph.object(index);
+    let owners = |accept: &dyn Fn(usize, OwnerState) -> bool| -> String {
+        let named: Vec<String> = graph
+            .owners(index)
+            .filter(|(_, resolved)| resolved.owner.is_some_and(|owner| accept(owner, resolved.state)))
+            .map(|(reference, _)| format!("{}/{}", reference.kind, reference.name))
+            .collect();
+        some_of(&named, 3)
+    };
+    match fate {
+        Fate::Deleted if targets.contains(&index) => match wish.policy {
+            Policy::Foreground => "goes as soon as no blocking dependent is left".to_owned(),
+            Policy::Orphan => "goes as soon as its dependents have lost their reference to it".to_owned(),
+            Policy::Background => "goes at once".to_owned(),
+        },
+        Fate::Deleted => match owners(&|_, state| state.is_found()) {
+            owners if owners.is_empty() => "goes with what contains it".to_owned(),
+            owners => format!("goes with {owners}"),
+        },
+        Fate::Held => {
+            let phrases: Vec<String> =
+                held_by.iter().map(|holder| holder_phrase(graph, object, holder)).collect();
+            some_of(&phrases, 3)
+        }
+        Fate::Waits => match owners(&|owner, state| {
+            state.is_found() && stopped.exists(owner) && stopped.is_terminating(owner)
+        }) {
+            owners if owners.is_empty() => "waits until the Pods of its Namespace are gone".to_owned(),
+            owners => format!("not touched before {owners} is really gone"),
+        },
+        Fate::Kept => {
+            match owners(&|owner, state| {
+                state.is_found() && stopped.exists(owner) && !stopped.is_terminating(owner)
+            }) {
+                owners if owners.is_empty() => "nothing that is left owns it".to_owned(),
+                owners => format!("owned by {owners}, which is alive"),
+            }
+        }
+        Fate::Orphaned => "loses its ownerReference and stays".to_owned(),
+        Fate::Leaked => leak_reason(graph, index),
+        Fate::CollectedAnyway => {
+            "its ownerReferences lead nowhere: the collector deletes it whatever is done here".to_owned()
+        }
+    }
+}
+
+fn holder_phrase(graph: &OwnerGraph, object: &Object, holder: &Holder) -> String {
+    match holder {
+        Holder::Node(node) => {
+            let grace = object
+                .grace_seconds
+                .or_else(|| graph.snapshot().details.pods.get(&object.uid).map(|pod| pod.grace_seconds));
+            match grace {
+                Some(grace) => format!("goes when {node} confirms ({grace} s grace)"),
+                None => format!("goes when {node} confirms"),
+            }
+        }
+        Holder::Finalizer(name) => format!("waits for finalizer {name}"),
+        Holder::Object(owner) if owner.uid == object.uid => "waits for itself: it owns itself".to_owned(),
+        Holder::Object(dependent) => format!("waits for blocking dependent {}", dependent.short()),
+    }
+}
+
+fn leak_reason(graph: &OwnerGraph, index: usize) -> String {
+    let resource = &graph.object(index).resource;
+    if resource.is_event() {
+        return "the collector ignores Events; it expires by itself".to_owned();
+    }
+    if !resource.is_collectable() {
+        return format!("the collector does not watch {}", resource.qualified());
+    }
+    for (reference, resolved) in graph.owners(index) {
+        match resolved.state {
+            OwnerState::Scope => {
+                return format!(
+                    "never collected: it is cluster-scoped, its owner {}/{} is namespaced",
+                    reference.kind, reference.name
+                );
+            }
+            OwnerState::Unserved => {
+                return format!(
+                    "never collected: nobody serves its owner's kind {} {}",
+                    reference.api_version, reference.kind
+                );
+            }
+            _ => {}
+        }
+    }
+    "never collected: it and its owner keep each other alive".to_owned()
+}
+
+/// The first few, and how many more.
+fn some_of(names: &[String], most: usize) -> String {
+    let shown = names[..names.len().min(most)].join(", ");
+    match names.len().saturating_sub(most) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+fn warnings(graph: &OwnerGraph, forecast: &Forecast) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut warn = |code: &str, message: String, object: Option<usize>| {
+        let object = object.map(|index| graph.object(index).reference());
+        warnings.push(Warning { code: code.to_owned(), message, object });
+    };
+    let fates: BTreeMap<usize, Fate> =
+        forecast.entries.iter().map(|entry| (entry.object, entry.fate)).collect();
+    let doomed = |index: &usize| fates.get(index).is_some_and(|fate| fate.is_doomed());
+    for target in &forecast.targets {
+        let object = graph.object(*target);
+        for (reference, resolved) in graph.owners(*target) {
+            let owner = resolved.owner.filter(|owner| !doomed(owner));
+            if let (true, OwnerState::Live, Some(_)) = (reference.controller, resolved.state, owner) {
+                warn(
+                    "will-be-recreated",
+                    format!(
+                        "{} is controlled by {}/{}, which is alive: it will be created again; delete that instead",
+                        object.reference().short(),
+                        reference.kind,
+                        reference.name
+                    ),
+                    Some(*target),
+                );
+            }
+        }
+        if forecast.policy == Policy::Background
+            && object.has_finalizer(FOREGROUND_FINALIZER)
+            && !object.is_terminating()
+        {
+            warn(
+                "foreground-wish-dropped",
+                format!(
+                    "{} asks for a foreground deletion by its finalizer; background drops that wish (--policy foreground honours it)",
+                    object.reference().short()
+                ),
+                Some(*target),
+            );
+        }
+        let dependents_go = graph.dependents(*target).iter().any(doomed);
+        if forecast.policy == Policy::Foreground
+            && dependents_go
+            && object.foreign_finalizers().any(is_holding_finalizer)
+        {
+            warn(
+                "finalizer-does-not-protect-dependents",
+                format!(
+                    "the finalizer of {} does not protect its dependents under foreground: they are deleted at once",
+                    object.reference().short()
+                ),
+                Some(*target),
+            );
+        }
+        if let Some(pod) = graph.snapshot().details.pods.get(&object.uid) {
+            let running = !pod.node.is_empty() && !pod.finished;
+            if forecast.policy == Policy::Foreground && dependents_go && running {
+                warn(
+                    "dependents-go-before-containers",
+                    format!(
+                        "the dependents of {} go before its containers have stopped ({} s grace); background keeps them until then",
+                        object.reference().short(),
+                        pod.grace_seconds
+                    ),
+                    Some(*target),
+                );
+            }
+        }
+        if object.is("apps", "StatefulSet") {
+            claim_warnings(graph, *target, &doomed, &mut warn);
+        }
+        if object.is("", "Namespace") || object.is("apiextensions.k8s.io", "CustomResourceDefinition") {
+            let what = if object.is("", "Namespace") { "everything in it" } else { "every instance of it" };
+            warn(
+                "takes-its-content",
+                format!("deleting {} deletes {what}, whatever the policy", object.reference().short()),
+                Some(*target),
+            );
+        }
+    }
+    for (kind, code, what) in [
+        ("Secret", "secrets-deleted", "Secret"),
+        ("PersistentVolumeClaim", "claims-deleted", "PersistentVolumeClaim"),
+    ] {
+        let count = forecast.doomed().filter(|entry| graph.object(entry.object).is("", kind)).count();
+        if count > 0 {
+            let plural = if count == 1 { "" } else { "s" };
+            let data = if kind == "Secret" {
+                ""
+            } else {
+                ", and the data behind them where the volumes are not retained"
+            };
+            warn(code, format!("{count} {what}{plural} will be deleted{data}"), None);
+        }
+    }
+    if !forecast.gaps.is_empty() {
+        warn(
+            "kinds-not-read",
+            "some kinds could not be read: what depends on the target there is unknown, and the forecast incomplete".to_owned(),
+            None,
+        );
+    }
+    warnings
+}
+
+/// Claims of a StatefulSet are not owned unless its retention policy says `whenDeleted: Delete` (reference G10).
+fn claim_warnings(
+    graph: &OwnerGraph,
+    target: usize,
+    doomed: &dyn Fn(&usize) -> bool,
+    warn: &mut dyn FnMut(&str, String, Option<usize>),
+) {
+    let set = graph.object(target);
+    let infix = format!("-{}-", set.name);
+    let belongs = |claim: &Object| {
+        claim.is("", "PersistentVolumeClaim")
+            && claim.namespace == set.namespace
+            && claim.name.rsplit_once(&infix).is_some_and(|(template, ordinal)| {
+                !template.is_empty()
+                    && !ordinal.is_empty()
+                    && ordinal.bytes().all(|byte| byte.is_ascii_digit())
+            })
+    };
+    let (go, stay): (Vec<usize>, Vec<usize>) = (0..graph.objects().len())
+        .filter(|index| belongs(graph.object(*index)))
+        .partition(|index| doomed(index));
+    let names = |claims: &[usize]| {
+        let names: Vec<String> = claims.iter().map(|claim| graph.object(*claim).name.clone()).collect();
+        some_of(&names, 3)
+    };
+    if !stay.is_empty() {
+        warn(
+            "claims-stay",
+            format!("the claims of {} stay: {}", set.reference().short(), names(&stay)),
+            Some(target),
+        );
+    }
+    if !go.is_empty() {
+        warn(
+            "claims-go",
+            format!("the claims of {} go, too: {}", set.reference().short(), names(&go)),
+            Some(target),
+        );
     }
 }

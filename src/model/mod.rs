@@ -2,6 +2,7 @@
 //! what a stall means. Nothing here asks a server, reads a file, looks at a clock or prints.
 
 pub mod catalog;
+pub mod collector;
 pub mod command;
 pub mod diagnosis;
 pub mod forecast;
