@@ -266,16 +266,15 @@ impl<'g> Collector<'g> {
             })
     }
 
+    /// Whether it has an owner that we could not read, and that this course takes for alive.
+    pub fn has_unread_owner(&self, index: usize) -> bool {
+        let unread = |reference: &Reference| reference.live && reference.state == OwnerState::Unknown;
+        !self.course.unknown_absent && self.references[index].iter().any(unread)
+    }
+
     /// Whether any ownerReference is left.
     pub fn has_references(&self, index: usize) -> bool {
         self.references[index].iter().any(|reference| reference.live)
-    }
-
-    /// Whether a reference freezes all others of this object: unserved, or wrong scope (rule 3).
-    pub fn is_frozen(&self, index: usize) -> bool {
-        self.references[index].iter().any(|reference| {
-            reference.live && matches!(reference.state, OwnerState::Unserved | OwnerState::Scope)
-        })
     }
 
     /// Whether all its owners dangle: the collector would delete it now.

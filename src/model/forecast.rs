@@ -1,6 +1,6 @@
 //! What exactly a delete will do, object by object, before anything is deleted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -178,11 +178,10 @@ impl From<Policy> for DeleteWish {
 pub fn forecast(graph: &OwnerGraph, targets: &[usize], wish: impl Into<DeleteWish>) -> Forecast {
     let wish = wish.into();
     let affected = affected(graph, targets);
-    let (likeliest, forks) = play(graph, targets, &affected, wish, Course::LIKELIEST);
-    let others: Vec<Vec<Outcome>> = other_courses(forks)
-        .into_iter()
-        .map(|course| play(graph, targets, &affected, wish, course).0)
-        .collect();
+    let set: BTreeSet<usize> = targets.iter().copied().collect();
+    let (likeliest, forks) = play(graph, &set, &affected, wish, Course::LIKELIEST);
+    let others: Vec<Vec<Outcome>> =
+        other_courses(forks).into_iter().map(|course| play(graph, &set, &affected, wish, course).0).collect();
     let entries = affected
         .iter()
         .zip(likeliest)
@@ -251,7 +250,7 @@ fn other_courses(forks: Forks) -> Vec<Course> {
 /// Plays one course and reads each affected object's end from it.
 fn play(
     graph: &OwnerGraph,
-    targets: &[usize],
+    targets: &BTreeSet<usize>,
     affected: &[usize],
     wish: DeleteWish,
     course: Course,
@@ -309,7 +308,10 @@ fn rooted(graph: &OwnerGraph, machine: &Collector<'_>, affected: &[usize]) -> Ve
         .iter()
         .copied()
         .filter(|index| {
-            rooted[*index] || (survives(*index) && machine.solid_owners(*index).any(|owner| rooted[owner]))
+            let kept = || {
+                machine.has_unread_owner(*index) || machine.solid_owners(*index).any(|owner| rooted[owner])
+            };
+            rooted[*index] || (survives(*index) && kept())
         })
         .collect();
     next.iter().for_each(|index| rooted[*index] = true);
@@ -355,7 +357,7 @@ fn holders(graph: &OwnerGraph, machine: &Collector<'_>, index: usize) -> Vec<Hol
 fn reason(
     graph: &OwnerGraph,
     stopped: &Collector<'_>,
-    targets: &[usize],
+    targets: &BTreeSet<usize>,
     wish: DeleteWish,
     index: usize,
     fate: Fate,
@@ -602,6 +604,318 @@ fn claim_warnings(
             "claims-go",
             format!("the claims of {} go, too: {}", set.reference().short(), names(&go)),
             Some(target),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{at, graph, label};
+    use super::*;
+
+    /// `Kind/name fate`, a question mark where a race decides, who holds it in brackets; sorted by name.
+    fn fates(text: &str, targets: &[&str], policy: Policy) -> Vec<String> {
+        let graph = graph(text);
+        let targets: Vec<usize> = targets.iter().map(|target| at(&graph, target)).collect();
+        let forecast = forecast(&graph, &targets, policy);
+        let mut lines: Vec<String> = forecast
+            .entries
+            .iter()
+            .map(|entry| {
+                let race = if entry.certain { "" } else { "?" };
+                let held_by: Vec<String> = entry
+                    .held_by
+                    .iter()
+                    .map(|holder| match holder {
+                        Holder::Object(object) => object.short(),
+                        Holder::Finalizer(name) => name.clone(),
+                        Holder::Node(node) => format!("node {node}"),
+                    })
+                    .collect();
+                let held_by =
+                    if held_by.is_empty() { String::new() } else { format!(" [{}]", held_by.join(", ")) };
+                format!("{} {}{race}{held_by}", label(graph.object(entry.object)), entry.fate.as_str())
+            })
+            .collect();
+        lines.sort();
+        lines
+    }
+
+    use Policy::{Background, Foreground, Orphan};
+
+    #[test]
+    fn block_owner_deletion_holds_only_a_foreground_owner() {
+        for (flag, policy, owner) in [
+            ("!", Foreground, "ConfigMap/o held [Secret/d]"),
+            ("", Foreground, "ConfigMap/o deleted"),
+            ("!", Background, "ConfigMap/o deleted"),
+            ("", Background, "ConfigMap/o deleted"),
+        ] {
+            let text = format!("ConfigMap/o\nSecret/d finalizer=a/h <- ConfigMap/o{flag}");
+            assert_eq!(
+                fates(&text, &["ConfigMap/o"], policy),
+                [owner, "Secret/d held [a/h]"],
+                "{flag} {policy:?}"
+            );
+        }
+        let text = "ConfigMap/o\nSecret/d finalizer=a/h <- ConfigMap/o!";
+        assert_eq!(fates(text, &["ConfigMap/o"], Orphan), ["ConfigMap/o deleted", "Secret/d orphaned"]);
+    }
+
+    #[test]
+    fn background_stops_at_a_middle_object_with_a_finalizer_and_foreground_does_not() {
+        let text = "ConfigMap/top
+                    ConfigMap/mid finalizer=a/h <- ConfigMap/top!
+                    Secret/leaf <- ConfigMap/mid!";
+        assert_eq!(
+            fates(text, &["ConfigMap/top"], Background),
+            ["ConfigMap/mid held [a/h]", "ConfigMap/top deleted", "Secret/leaf waits"]
+        );
+        assert_eq!(
+            fates(text, &["ConfigMap/top"], Foreground),
+            ["ConfigMap/mid held [a/h]", "ConfigMap/top held [ConfigMap/mid]", "Secret/leaf deleted"]
+        );
+    }
+
+    #[test]
+    fn another_living_owner_keeps_a_dependent_unless_both_owners_go() {
+        let text = "ConfigMap/a\nConfigMap/b\nSecret/d <- ConfigMap/a!, ConfigMap/b!";
+        for policy in [Background, Foreground] {
+            assert_eq!(fates(text, &["ConfigMap/a"], policy), ["ConfigMap/a deleted", "Secret/d kept"]);
+            assert_eq!(
+                fates(text, &["ConfigMap/a", "ConfigMap/b"], policy),
+                ["ConfigMap/a deleted", "ConfigMap/b deleted", "Secret/d deleted"]
+            );
+        }
+        assert_eq!(fates(text, &["ConfigMap/a"], Orphan), ["ConfigMap/a deleted", "Secret/d orphaned"]);
+    }
+
+    #[test]
+    fn orphan_spares_the_whole_subtree() {
+        let text = "CronJob/n\nJob/j <- CronJob/n!*\nPod/p <- Job/j!*";
+        assert_eq!(
+            fates(text, &["CronJob/n"], Orphan),
+            ["CronJob/n deleted", "Job/j orphaned", "Pod/p kept"]
+        );
+        assert_eq!(
+            fates(text, &["CronJob/n"], Background),
+            ["CronJob/n deleted", "Job/j deleted", "Pod/p deleted"]
+        );
+    }
+
+    #[test]
+    fn a_cycle_under_the_target_leaks_and_the_target_in_a_cycle_goes() {
+        let below = "ConfigMap/top\nConfigMap/a <- ConfigMap/top!, ConfigMap/b!\nConfigMap/b <- ConfigMap/top!, ConfigMap/a!";
+        for policy in [Background, Foreground] {
+            assert_eq!(
+                fates(below, &["ConfigMap/top"], policy),
+                ["ConfigMap/a leaked", "ConfigMap/b leaked", "ConfigMap/top deleted"]
+            );
+        }
+        let through = "ConfigMap/a <- ConfigMap/b!\nConfigMap/b <- ConfigMap/a!";
+        assert_eq!(
+            fates(through, &["ConfigMap/a"], Background),
+            ["ConfigMap/a deleted", "ConfigMap/b deleted"]
+        );
+        assert_eq!(fates(through, &["ConfigMap/a"], Foreground)[0], "ConfigMap/a deleted");
+    }
+
+    #[test]
+    fn an_object_that_owns_itself_waits_for_itself_in_foreground_only() {
+        let text = "ConfigMap/c <- ConfigMap/c!";
+        assert_eq!(fates(text, &["ConfigMap/c"], Foreground), ["ConfigMap/c held [ConfigMap/c]"]);
+        assert_eq!(fates(text, &["ConfigMap/c"], Background), ["ConfigMap/c deleted"]);
+    }
+
+    #[test]
+    fn a_cluster_scoped_dependent_of_a_namespaced_owner_leaks_and_blocks() {
+        let text = "ConfigMap/o\nClusterRole/r <- ConfigMap/o!";
+        assert_eq!(
+            fates(text, &["ConfigMap/o"], Background),
+            ["ClusterRole/r leaked", "ConfigMap/o deleted"]
+        );
+        assert_eq!(
+            fates(text, &["ConfigMap/o"], Foreground),
+            ["ClusterRole/r leaked", "ConfigMap/o held [ClusterRole/r]"]
+        );
+    }
+
+    #[test]
+    fn one_unserved_reference_freezes_all_others_until_orphaning_removes_it() {
+        let text = "ConfigMap/o uid=u\nSecret/d <- v9#ConfigMap/o@u!";
+        assert_eq!(fates(text, &["ConfigMap/o"], Background), ["ConfigMap/o deleted", "Secret/d leaked"]);
+        assert_eq!(
+            fates(text, &["ConfigMap/o"], Foreground),
+            ["ConfigMap/o held [Secret/d]", "Secret/d leaked"]
+        );
+        assert_eq!(fates(text, &["ConfigMap/o"], Orphan), ["ConfigMap/o deleted", "Secret/d orphaned"]);
+        let with_dangling = "ConfigMap/o uid=u\nSecret/d <- v9#ConfigMap/o@u!, ConfigMap/gone";
+        assert_eq!(fates(with_dangling, &["ConfigMap/o"], Orphan)[1], "Secret/d deleted", "rule 4");
+    }
+
+    #[test]
+    fn a_preset_orphan_below_background_saves_the_grandchildren_and_below_foreground_does_not() {
+        let text = "ConfigMap/0\nConfigMap/1 finalizer=orphan <- ConfigMap/0!\nConfigMap/2 <- ConfigMap/1!";
+        assert_eq!(
+            fates(text, &["ConfigMap/0"], Background),
+            ["ConfigMap/0 deleted", "ConfigMap/1 deleted", "ConfigMap/2 orphaned"]
+        );
+        assert_eq!(
+            fates(text, &["ConfigMap/0"], Foreground),
+            ["ConfigMap/0 deleted", "ConfigMap/1 deleted", "ConfigMap/2 deleted"]
+        );
+    }
+
+    #[test]
+    fn the_cycle_breaker_races_with_the_owner() {
+        let rule_13 = "ConfigMap/0
+            ConfigMap/1 <- ConfigMap/0!
+            ConfigMap/2 terminating finalizer=foregroundDeletion <- ConfigMap/1!
+            ConfigMap/3 finalizer=a/h terminating <- ConfigMap/2!";
+        let ends = fates(rule_13, &["ConfigMap/0"], Foreground);
+        assert_eq!(ends[..2], ["ConfigMap/0 deleted", "ConfigMap/1 deleted?"], "rule 13");
+        let rule_14 = "ConfigMap/0 finalizer=a/h <- ConfigMap/1!\nConfigMap/1 <- ConfigMap/0!";
+        assert_eq!(
+            fates(rule_14, &["ConfigMap/0"], Foreground),
+            ["ConfigMap/0 held [a/h]", "ConfigMap/1 waits?"],
+            "rule 14"
+        );
+    }
+
+    #[test]
+    fn a_pod_on_a_node_waits_for_its_kubelet_and_its_dependents_with_it() {
+        let text = "Pod/p node=n1\nConfigMap/c <- Pod/p\nPod/free\nSecret/s <- Pod/free";
+        assert_eq!(fates(text, &["Pod/p"], Background), ["ConfigMap/c waits", "Pod/p held [node n1]"]);
+        assert_eq!(fates(text, &["Pod/p"], Foreground), ["ConfigMap/c deleted", "Pod/p held [node n1]"]);
+        assert_eq!(fates(text, &["Pod/free"], Background), ["Pod/free deleted", "Secret/s deleted"]);
+        let finished =
+            "Job/j\nPod/p node=n1 phase=Succeeded finalizer=batch.kubernetes.io/job-tracking <- Job/j!*";
+        assert_eq!(fates(finished, &["Job/j"], Background), ["Job/j deleted", "Pod/p deleted"]);
+    }
+
+    #[test]
+    fn a_namespace_deletes_its_pods_first_and_then_the_rest() {
+        let free = "Namespace/x\nPod/p\nConfigMap/c\nother:Secret/s";
+        assert_eq!(
+            fates(free, &["Namespace/x"], Background),
+            ["ConfigMap/c deleted", "Namespace/x deleted", "Pod/p deleted"]
+        );
+        let held = "Namespace/x\nPod/p finalizer=a/h\nConfigMap/c";
+        assert_eq!(
+            fates(held, &["Namespace/x"], Background),
+            ["ConfigMap/c waits", "Namespace/x held [kubernetes]", "Pod/p held [a/h]"]
+        );
+    }
+
+    #[test]
+    fn a_definition_takes_its_instances_along_whatever_the_policy() {
+        let text = "CustomResourceDefinition/widgets.example.test finalizer=customresourcecleanup.apiextensions.k8s.io
+                    Widget/a
+                    Widget/b finalizer=a/h
+                    ConfigMap/c <- Widget/a";
+        for policy in [Background, Foreground] {
+            assert_eq!(
+                fates(text, &["CustomResourceDefinition/widgets.example.test"], policy),
+                [
+                    "ConfigMap/c deleted",
+                    "CustomResourceDefinition/widgets.example.test held [customresourcecleanup.apiextensions.k8s.io]",
+                    "Widget/a deleted",
+                    "Widget/b held [a/h]"
+                ]
+            );
+        }
+    }
+
+    #[test]
+    fn a_claim_goes_unless_a_pod_on_a_node_names_it() {
+        let claim = "PersistentVolumeClaim/c finalizer=kubernetes.io/pvc-protection <- ConfigMap/o!";
+        let free = format!("ConfigMap/o\n{claim}\nPod/p claim=c");
+        assert_eq!(fates(&free, &["ConfigMap/o"], Foreground)[1], "PersistentVolumeClaim/c deleted");
+        let used = format!("ConfigMap/o\n{claim}\nPod/p claim=c node=n1 phase=Succeeded");
+        assert_eq!(
+            fates(&used, &["ConfigMap/o"], Foreground),
+            [
+                "ConfigMap/o held [PersistentVolumeClaim/c]",
+                "PersistentVolumeClaim/c held [kubernetes.io/pvc-protection]"
+            ]
+        );
+    }
+
+    #[test]
+    fn references_of_the_wrong_kind_name_or_namespace_are_collected_anyway() {
+        let text = "ConfigMap/o uid=u
+                    Secret/kind finalizer=a/h terminating <- Secret/o@u
+                    Secret/name finalizer=a/h terminating <- ConfigMap/other@u
+                    other:Secret/space finalizer=a/h terminating <- x:ConfigMap/o";
+        let ends = fates(text, &["ConfigMap/o"], Background);
+        assert_eq!(
+            ends,
+            [
+                "ConfigMap/o deleted",
+                "Secret/kind collected-anyway",
+                "Secret/name collected-anyway",
+                "other:Secret/space collected-anyway"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_kind_that_the_collector_does_not_watch_is_left_behind() {
+        let text = "ConfigMap/o\nFleeting/f <- ConfigMap/o!\nEvent/e <- ConfigMap/o";
+        assert_eq!(
+            fates(text, &["ConfigMap/o"], Foreground),
+            ["ConfigMap/o deleted", "Event/e leaked", "Fleeting/f leaked"]
+        );
+    }
+
+    #[test]
+    fn an_owner_that_could_not_be_read_makes_the_end_uncertain() {
+        let mut snapshot =
+            super::super::testing::snapshot("ConfigMap/o\nSecret/d <- ConfigMap/o!, Widget/w@u!");
+        let gap = |resource: &str| Gap {
+            resource: resource.to_owned(),
+            group: "example.test".to_owned(),
+            version: None,
+            reason: "Forbidden".to_owned(),
+            message: "no".to_owned(),
+        };
+        snapshot.gaps.push(gap("widgets"));
+        let graph = OwnerGraph::new(snapshot);
+        let forecast = forecast(&graph, &[at(&graph, "ConfigMap/o")], Background);
+        let entry = forecast.entry(at(&graph, "Secret/d")).expect("an entry");
+        assert_eq!(
+            (entry.fate, entry.certain, entry.otherwise.as_slice()),
+            (Fate::Kept, false, &[Fate::Deleted][..])
+        );
+    }
+
+    #[test]
+    fn a_deep_chain_and_a_broad_owner_are_forecast_without_recursion_or_squares() {
+        let mut chain = String::from("ConfigMap/0\n");
+        for number in 1..10_000 {
+            chain.push_str(&format!("ConfigMap/{number} <- ConfigMap/{}!\n", number - 1));
+        }
+        for policy in [Background, Foreground] {
+            let ends = fates(&chain, &["ConfigMap/0"], policy);
+            assert!(ends.iter().all(|end| end.ends_with("deleted")), "{policy:?}");
+        }
+        let mut broad = String::from("ConfigMap/o\n");
+        for number in 0..20_000 {
+            broad.push_str(&format!("Secret/{number} <- ConfigMap/o!\n"));
+        }
+        assert!(fates(&broad, &["ConfigMap/o"], Foreground).iter().all(|end| end.ends_with("deleted")));
+    }
+
+    #[test]
+    fn a_policy_switch_on_a_terminating_target_is_forecast_from_where_it_stands() {
+        let text = "ConfigMap/o terminating finalizer=foregroundDeletion
+                    Secret/d terminating finalizer=a/h <- ConfigMap/o!";
+        assert_eq!(fates(text, &["ConfigMap/o"], Background), ["ConfigMap/o deleted", "Secret/d held [a/h]"]);
+        let waits = "ConfigMap/o terminating finalizer=a/h\nSecret/d <- ConfigMap/o!";
+        assert_eq!(fates(waits, &["ConfigMap/o"], Background), ["ConfigMap/o held [a/h]", "Secret/d waits"]);
+        assert_eq!(
+            fates(waits, &["ConfigMap/o"], Foreground),
+            ["ConfigMap/o held [a/h]", "Secret/d deleted"]
         );
     }
 }
