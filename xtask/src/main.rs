@@ -1,2 +1,46 @@
-//! What a contributor runs.
-fn main() {}
+//! What a contributor runs: `cargo xtask test`, `cargo xtask demo`.
+
+mod demo;
+mod steps;
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use control_plane::Error;
+
+/// Tasks of this repository.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Check everything as CI does: the servers, the format, the lints, all tests.
+    Test,
+    /// Show the plugin at work on a real control plane.
+    Demo(demo::Arguments),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().task {
+        Task::Test => steps::test(),
+        Task::Demo(arguments) => demo::run(&arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // With standard error closed there is nobody left to tell.
+            let _ = writeln!(io::stderr(), "error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Writes one line for the reader.
+fn say(text: &str) -> Result<(), Error> {
+    writeln!(io::stdout(), "{text}").map_err(|cause| Error::new(format!("cannot write: {cause}")))
+}

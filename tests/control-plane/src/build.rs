@@ -86,13 +86,13 @@ pub fn binaries() -> Result<Binaries, Error> {
 }
 
 /// The workspace this crate was compiled in.
-pub(crate) fn workspace() -> PathBuf {
+pub fn workspace() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.ancestors().nth(2).unwrap_or(manifest).to_path_buf()
 }
 
-/// Cargo's target folder.
-pub(crate) fn target() -> PathBuf {
+/// Cargo's target folder: `CARGO_TARGET_DIR`, or `target` in the workspace.
+pub fn target() -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(folder) => workspace().join(folder),
         None => workspace().join("target"),

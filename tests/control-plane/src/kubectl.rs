@@ -37,10 +37,16 @@ impl Kubectl {
         &self.kubeconfig
     }
 
-    /// A command ready for arguments; its discovery cache is this control plane's own, as ports are reused.
+    /// The environment that makes any client talk to this cluster. The discovery cache is this control plane's own,
+    /// as ports are reused.
+    pub fn environment(&self) -> [(&'static str, &Path); 2] {
+        [("KUBECONFIG", &self.kubeconfig), ("KUBECACHEDIR", &self.cache)]
+    }
+
+    /// A command ready for arguments.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
-        command.env("KUBECONFIG", &self.kubeconfig).env("KUBECACHEDIR", &self.cache).stdin(Stdio::null());
+        command.envs(self.environment()).stdin(Stdio::null());
         command
     }
 

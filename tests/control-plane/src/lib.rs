@@ -29,7 +29,7 @@ mod supervisor;
 pub mod webhook;
 
 pub use api::{Answer, Api};
-pub use build::{Binaries, binaries};
+pub use build::{Binaries, binaries, target, workspace};
 pub use error::Error;
 pub use kubectl::Kubectl;
 pub use plane::{Component, ControlPlane, Options, SIMULATED_NODE, eventually};

@@ -28,7 +28,7 @@ fn config_map(name: &str, owner: Option<&Value>) -> Value {
 
 #[test]
 fn the_collector_deletes_a_dependent_and_only_while_it_runs() {
-    let plane = ControlPlane::start(Options::default()).expect("a control plane");
+    let plane = ControlPlane::start(Options::default().hurried()).expect("a control plane");
     let api = plane.api().expect("ours");
     let path = format!("/api/v1/namespaces/{}/configmaps", namespace(&plane, "collected"));
     let collected = |name: &str| {

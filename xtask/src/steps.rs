@@ -1,0 +1,43 @@
+//! Runs other programs one after the other, each with its name and its time.
+
+use std::env;
+use std::process::Command;
+use std::time::Instant;
+
+use control_plane::Error;
+
+use crate::say;
+
+/// Everything that CI checks, cheapest first except that the servers are built before anything may need them.
+pub(crate) fn test() -> Result<(), Error> {
+    let began = Instant::now();
+    step("build the servers where they are missing", || control_plane::binaries().map(drop))?;
+    step("cargo fmt", || cargo(&["fmt", "--all", "--check"]))?;
+    step("cargo clippy", || {
+        cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])
+    })?;
+    step("cargo test", || cargo(&["test", "--workspace", "--no-fail-fast"]))?;
+    say(&format!("everything passed in {:.0} s", began.elapsed().as_secs_f64()))
+}
+
+/// Runs one step between a line with its name and a line with its time.
+pub(crate) fn step(name: &str, run: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+    say(&format!("==> {name}"))?;
+    let began = Instant::now();
+    let outcome = run();
+    let verdict = if outcome.is_ok() { "passed" } else { "FAILED" };
+    say(&format!("<== {name}: {verdict} in {:.1} s", began.elapsed().as_secs_f64()))?;
+    outcome
+}
+
+/// Runs the Cargo that runs us.
+pub(crate) fn cargo(arguments: &[&str]) -> Result<(), Error> {
+    let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let shown = format!("cargo {}", arguments.join(" "));
+    let status = Command::new(program)
+        .args(arguments)
+        .current_dir(control_plane::workspace())
+        .status()
+        .map_err(|cause| Error::new(format!("cannot run `{shown}`: {cause}")))?;
+    if status.success() { Ok(()) } else { Err(Error::new(format!("`{shown}` failed ({status})"))) }
+}
