@@ -1,1 +1,3 @@
 //! One file a verb; each reads top to bottom as its pipeline.
+
+pub mod manifest;

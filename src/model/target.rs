@@ -62,54 +62,45 @@ pub enum TargetQuery {
     },
 }
 
+/// Checks the form of the words, as far as that needs no server: a wrong command line is refused before anybody is
+/// asked anything.
+///
+/// # Errors
+/// A wrong command line (exit 2), with what to write instead.
+pub fn check(arguments: &Arguments<'_>) -> Result<(), Failure> {
+    form(arguments).map(drop)
+}
+
 /// Reads the words of the command line as kubectl does.
 ///
 /// # Errors
 /// A wrong command line (exit 2), with what to write instead; a type that the server does not have (exit 1), with
 /// the nearest ones.
 pub fn parse(arguments: &Arguments<'_>, catalog: &Catalog) -> Result<Vec<TargetQuery>, Failure> {
-    let selective = !arguments.selector.is_empty() || !arguments.field_selector.is_empty();
-    if arguments.all && selective {
-        return Err(Failure::usage("--all cannot be used together with -l or --field-selector")
-            .hint("leave one of them out"));
-    }
-    let words = spread(arguments.targets);
-    let Some(first) = words.first() else {
-        return Err(nothing_named(selective || arguments.all));
-    };
     let mut queries = Vec::new();
     let mut add = |query: TargetQuery| {
         if !queries.contains(&query) {
             queries.push(query);
         }
     };
-
-    let slashes = words.iter().filter(|word| word.contains('/')).count();
-    if slashes == words.len() {
-        for word in &words {
-            let (kind, name) = split_type_name(word)?;
-            if selective || arguments.all {
-                return Err(Failure::usage(format!(
-                    "{word} already names one object: -l, --field-selector and --all do not go with it"
-                ))
-                .hint("give only its type to select among all objects of it"));
+    match form(arguments)? {
+        Form::Pairs(pairs) => {
+            for (word, name) in &pairs {
+                add(named(resource(word, catalog)?, arguments.namespace, name));
             }
-            add(named(resource(kind, catalog)?, arguments.namespace, name)?);
         }
-        return Ok(queries);
-    }
-    if slashes > 0 {
-        return Err(Failure::usage("TYPE/NAME cannot be mixed with a type or a name that stands alone")
-            .hint(
-                "there is no need to give the type again: write job/a job/b, or job a b, but not job job/a",
-            ));
-    }
-
-    let names = &words[1..];
-    let resources = types(first, catalog)?;
-    match names {
-        [] if selective || arguments.all || arguments.bare_type == BareType::All => {
-            for resource in resources {
+        Form::Names(list, names) => {
+            let resources = types(list, catalog)?;
+            let [resource] = resources.as_slice() else {
+                return Err(Failure::usage(format!("names need one type, but {list} stands for several"))
+                    .hint("name the type of each object: TYPE/NAME TYPE/NAME"));
+            };
+            for name in names {
+                add(named(Arc::clone(resource), arguments.namespace, name));
+            }
+        }
+        Form::Types(list) => {
+            for resource in types(list, catalog)? {
                 let everywhere = arguments.all_namespaces || !resource.namespaced;
                 add(TargetQuery::Selected {
                     namespace: (!everywhere).then(|| arguments.namespace.to_owned()),
@@ -119,29 +110,73 @@ pub fn parse(arguments: &Arguments<'_>, catalog: &Catalog) -> Result<Vec<TargetQ
                 });
             }
         }
-        [] => {
-            return Err(Failure::usage(format!(
-                "a type was given ({first}), but no name, label selector or --all"
-            ))
-            .hint(format!("write {first}/NAME or {first} NAME, or add -l LABELS or --all")));
-        }
-        [name, ..] if selective || arguments.all => {
-            return Err(Failure::usage(format!(
-                "a name ({name}) cannot be given together with -l, --field-selector or --all"
-            ))
-            .hint("leave out the name or the selector"));
-        }
-        _ => {
-            let [resource] = resources.as_slice() else {
-                return Err(Failure::usage(format!("names need one type, but {first} stands for several"))
-                    .hint("name the type of each object: TYPE/NAME TYPE/NAME"));
-            };
-            for name in names {
-                add(named(Arc::clone(resource), arguments.namespace, name)?);
-            }
-        }
     }
     Ok(queries)
+}
+
+/// The three forms that words may have.
+enum Form<'a> {
+    /// Types and names in pairs.
+    Pairs(Vec<(String, String)>),
+    /// One type and its names.
+    Names(&'a str, &'a [String]),
+    /// A comma list of types to select from.
+    Types(&'a str),
+}
+
+fn form<'a>(arguments: &Arguments<'a>) -> Result<Form<'a>, Failure> {
+    let selective = !arguments.selector.is_empty() || !arguments.field_selector.is_empty();
+    if arguments.all && selective {
+        return Err(Failure::usage("--all cannot be used together with -l or --field-selector")
+            .hint("leave one of them out"));
+    }
+    let selective = selective || arguments.all;
+    let words = arguments.targets;
+    let [first, names @ ..] = words else {
+        let message =
+            if selective { "a selector or --all needs a type to select from" } else { "no object is named" };
+        return Err(Failure::usage(message)
+            .hint("write TYPE/NAME (job/nightly), TYPE NAME..., TYPE -l LABELS, TYPE --all, or -f FILE"));
+    };
+    let slashes = words.iter().filter(|word| word.contains('/')).count();
+    if slashes > 0 && slashes < words.len() {
+        return Err(Failure::usage("TYPE/NAME cannot be mixed with a type or a name that stands alone")
+            .hint(
+                "there is no need to give the type again: write job/a job/b, or job a b, but not job job/a",
+            ));
+    }
+    let one = if slashes > 0 { Some(first) } else { names.first() };
+    if let Some(one) = one.filter(|_| selective) {
+        return Err(Failure::usage(format!(
+            "{one} is one object: -l, --field-selector and --all do not go with it"
+        ))
+        .hint("give only a type to select among all objects of it"));
+    }
+    if slashes > 0 {
+        return words.iter().map(|word| split_type_name(word)).collect::<Result<_, _>>().map(Form::Pairs);
+    }
+    if first.split(',').any(str::is_empty) {
+        return Err(Failure::usage(format!("{first:?}: a type is missing"))
+            .hint("types are separated by single commas without spaces: pods,configmaps"));
+    }
+    for name in names {
+        check_name(name)?;
+    }
+    if names.is_empty() {
+        if selective || arguments.bare_type == BareType::All {
+            return Ok(Form::Types(first));
+        }
+        return Err(Failure::usage(format!(
+            "a type was given ({first}), but no name, label selector or --all"
+        ))
+        .hint(format!("write {first}/NAME or {first} NAME, or add -l LABELS or --all")));
+    }
+    if first.contains(',') {
+        // `a,b n m` is `a/n a/m b/n b/m` (builder.go, normalizeMultipleResourcesArgs).
+        let pairs = |word: &'a str| names.iter().map(move |name| (word.to_owned(), name.clone()));
+        return Ok(Form::Pairs(first.split(',').flat_map(pairs).collect()));
+    }
+    Ok(Form::Names(first, names))
 }
 
 /// The resource that a word names: `plural`, `singular`, short name or kind, in any case, alone or followed by
@@ -153,19 +188,12 @@ pub fn resource(word: &str, catalog: &Catalog) -> Result<Arc<Resource>, Failure>
     find(word, catalog).map(Arc::clone).ok_or_else(|| unknown(word, catalog))
 }
 
-/// `a,b n m` is `a/n a/m b/n b/m` (builder.go, normalizeMultipleResourcesArgs).
-fn spread(words: &[String]) -> Vec<String> {
-    match words {
-        [first, names @ ..] if !names.is_empty() && first.contains(',') && !first.contains('/') => {
-            first.split(',').flat_map(|kind| names.iter().map(move |name| format!("{kind}/{name}"))).collect()
-        }
-        _ => words.to_vec(),
-    }
-}
-
-fn split_type_name(word: &str) -> Result<(&str, &str), Failure> {
+fn split_type_name(word: &str) -> Result<(String, String), Failure> {
     match word.split('/').collect::<Vec<_>>().as_slice() {
-        [kind, name] if !kind.is_empty() && !name.is_empty() && !kind.contains(',') => Ok((kind, name)),
+        [kind, name] if !kind.is_empty() && !name.is_empty() && !kind.contains(',') => {
+            check_name(name)?;
+            Ok(((*kind).to_owned(), (*name).to_owned()))
+        }
         [_, _] => Err(Failure::usage(format!("{word}: TYPE/NAME needs one type and one name"))
             .hint("for example pod/build-1")),
         _ => Err(Failure::usage(format!("{word}: TYPE/NAME may have only one slash")).hint(
@@ -174,25 +202,24 @@ fn split_type_name(word: &str) -> Result<(&str, &str), Failure> {
     }
 }
 
-/// One object by name. The name becomes a part of a path, so it must be able to be one
-/// (`apimachinery/pkg/api/validation/path/name.go`).
-fn named(resource: Arc<Resource>, namespace: &str, name: &str) -> Result<TargetQuery, Failure> {
+/// A name becomes a part of a path, so it must be able to be one (`apimachinery/pkg/api/validation/path/name.go`).
+fn check_name(name: &str) -> Result<(), Failure> {
     if name.is_empty() || name == "." || name == ".." || name.contains(['/', '%']) {
         return Err(Failure::usage(format!("{name:?} cannot be the name of an object"))
-            .hint("kubectl get shows the names that there are"));
+            .hint("a name is one word without slash and percent sign"));
     }
+    Ok(())
+}
+
+fn named(resource: Arc<Resource>, namespace: &str, name: &str) -> TargetQuery {
     let namespace = resource.namespaced.then(|| namespace.to_owned());
-    Ok(TargetQuery::Named { resource, namespace, name: name.to_owned() })
+    TargetQuery::Named { resource, namespace, name: name.to_owned() }
 }
 
 /// The types of a comma list; categories stand for all their types.
 fn types(list: &str, catalog: &Catalog) -> Result<Vec<Arc<Resource>>, Failure> {
     let mut found: Vec<Arc<Resource>> = Vec::new();
     for word in list.split(',') {
-        if word.is_empty() {
-            return Err(Failure::usage(format!("{list:?}: a type is missing"))
-                .hint("types are separated by single commas without spaces: pods,configmaps"));
-        }
         let category = category(word, catalog);
         let resources = if category.is_empty() { vec![resource(word, catalog)?] } else { category };
         for resource in resources {
@@ -246,16 +273,6 @@ fn find<'a>(word: &str, catalog: &'a Catalog) -> Option<&'a Arc<Resource>> {
     places.iter().find_map(resource).or_else(|| places.iter().find_map(|place| first(*place, &kind)))
 }
 
-fn nothing_named(selective: bool) -> Failure {
-    let message = if selective {
-        "a selector or --all needs at least one type to select from"
-    } else {
-        "no object is named"
-    };
-    Failure::usage(message)
-        .hint("write TYPE/NAME (job/nightly), TYPE NAME..., TYPE -l LABELS, TYPE --all, or -f FILE")
-}
-
 fn unknown(word: &str, catalog: &Catalog) -> Failure {
     let message = match word.split_once('.') {
         Some((name, group)) if !group.is_empty() => {
@@ -271,7 +288,10 @@ fn unknown(word: &str, catalog: &Catalog) -> Failure {
         let close = close_types(word, catalog);
         match (close.is_empty(), catalog.gaps()) {
             (false, _) => format!("did you mean {}?", close.join(" or ")),
-            (true, []) => "kubectl api-resources lists the types that the server has".to_owned(),
+            (true, []) => {
+                "types are written as for kubectl: plural, singular, short name or kind, and .GROUP"
+                    .to_owned()
+            }
             (true, gaps) => {
                 let groups: BTreeSet<&str> = gaps.iter().map(|gap| gap.group.as_str()).collect();
                 let groups: Vec<&str> = groups.into_iter().collect();
@@ -544,11 +564,19 @@ mod tests {
         {
             assert_eq!(refused(targets, none).kind, FailureKind::Usage, "{targets}");
         }
+        assert_eq!(refused("job x", |a| a.all = true).kind, FailureKind::Usage);
         assert_eq!(refused("", |a| a.selector = "a=b").kind, FailureKind::Usage);
         assert_eq!(refused("job x", |a| a.selector = "a=b").kind, FailureKind::Usage);
         assert_eq!(refused("job/x", |a| a.field_selector = "a=b").kind, FailureKind::Usage);
         assert_eq!(refused("job/x", |a| a.all = true).kind, FailureKind::Usage);
         assert_eq!(refused("job", |a| (a.all, a.selector) = (true, "a=b")).kind, FailureKind::Usage);
+    }
+
+    #[test]
+    fn a_wrong_form_is_refused_without_asking_what_the_server_has() {
+        let words = ["unknown/x".to_owned(), "y".to_owned()];
+        assert_eq!(check(&arguments(&words)).map_err(|failure| failure.kind), Err(FailureKind::Usage));
+        assert_eq!(check(&arguments(&words[..1])), Ok(()), "whether the type exists is another question");
     }
 
     #[test]
