@@ -3,7 +3,11 @@
 //! A failure says what failed, on which object, in the server's own words; then, on a line of its own, a hint with
 //! what to do. The kind alone decides the exit code.
 
+use std::error::Error;
 use std::fmt;
+use std::time::Duration;
+
+use kube::client::AuthError;
 
 use crate::cluster::request::Trouble;
 
@@ -114,25 +118,184 @@ impl fmt::Display for Failure {
     }
 }
 
-impl std::error::Error for Failure {}
+impl Error for Failure {}
 
 /// Words a request that failed as kubectl does (`kubectl/pkg/cmd/util/helpers.go`, StandardErrorMessage).
 impl From<Trouble> for Failure {
     fn from(trouble: Trouble) -> Self {
-        match trouble {
-            Trouble::NoAnswer(message) => Self::error(message),
-            Trouble::Status { code: 401, message, .. } => {
-                Self::error(format!("You must be logged in to the server ({message})"))
-                    .hint("the credentials are missing or have expired; log in again, or choose others with --user or --context")
+        let (code, reason, message) = match trouble {
+            Trouble::NoAnswer { message, hint } => return Self { kind: FailureKind::Error, message, hint },
+            Trouble::Status { code, reason, message, .. } => (code, reason, message),
+        };
+        if code == 401 {
+            return Self::error(format!("You must be logged in to the server ({message})")).hint(
+                "the credentials are missing or have expired: log in again, or choose others with --context or --user",
+            );
+        }
+        let failure = if reason.is_empty() {
+            Self::error(format!("Error from server: {message}"))
+        } else {
+            Self::error(format!("Error from server ({reason}): {message}"))
+        };
+        match code {
+            403 if message.contains("admission webhook") || message.contains("denied request") => failure,
+            403 => {
+                failure.hint("`kubectl auth can-i --list` shows what you may do; ask for the missing right")
             }
-            Trouble::Status { reason, message, .. } if reason.is_empty() => {
-                Self::error(format!("Error from server: {message}"))
+            429 => failure.hint("the server is busy; try again in a moment"),
+            502..=504 => {
+                failure.hint("the server, or what stands before it, is not ready; try again in a moment")
             }
-            Trouble::Status { reason, message, .. } => {
-                Self::error(format!("Error from server ({reason}): {message}"))
-            }
+            _ => failure,
         }
     }
+}
+
+/// Words a connection that could not be set up: certificates, credentials, proxies.
+pub(crate) fn of_setup(error: &kube::Error, install_hint: Option<&str>) -> Failure {
+    let kube::Error::Auth(cause) = error else {
+        return Failure::error(format!("cannot set the connection up: {}", innermost(error)))
+            .hint("check the certificates, keys and proxy in the kubeconfig and the flags");
+    };
+    let failure = match cause {
+        AuthError::AuthExecStart(cause) => {
+            Failure::error(format!("cannot run the credential plugin: {cause}"))
+        }
+        AuthError::AuthExecRun { cmd, out } => {
+            let command = cmd.split_whitespace().next().unwrap_or_default().trim_matches('"');
+            let said = String::from_utf8_lossy(&out.stderr);
+            let said: String = said.trim().chars().take(300).collect();
+            let status = out.status.to_string();
+            Failure::error(if said.is_empty() {
+                format!("the credential plugin {command} failed with {status}")
+            } else {
+                format!("the credential plugin {command} failed with {status}: {said}")
+            })
+        }
+        other => Failure::error(format!("cannot get credentials: {}", innermost(other))),
+    };
+    failure.hint(install_hint.map(str::trim).filter(|hint| !hint.is_empty()).unwrap_or(
+        "run the plugin that the kubeconfig names by hand, log in again, or choose others with --user or --token",
+    ))
+}
+
+/// Words an answer that did not come.
+pub(crate) fn of_connection(error: &kube::Error, server: &str) -> Trouble {
+    let host = server.split_once("://").map_or(server, |(_, host)| host);
+    let unable = |what: String, hint: &str| Trouble::NoAnswer {
+        message: format!("Unable to connect to the server: {what}"),
+        hint: Some(hint.to_owned()),
+    };
+    if let kube::Error::Auth(_) = error {
+        let Failure { message, hint, .. } = of_setup(error, None);
+        return Trouble::NoAnswer { message, hint };
+    }
+    let chain = chain(error);
+    let mentions = |part: &str| chain.iter().any(|link| link.text.contains(part));
+    let is = |kind: std::io::ErrorKind| chain.iter().any(|link| link.kind == Some(kind));
+    let last = chain.last().map(|link| link.text.clone()).unwrap_or_default();
+
+    if is(std::io::ErrorKind::ConnectionRefused) {
+        return Trouble::NoAnswer {
+            message: format!(
+                "The connection to the server {host} was refused - did you specify the right host or port?"
+            ),
+            hint: Some(
+                "check the address with `kubectl config view --minify`, and that the API server runs".into(),
+            ),
+        };
+    }
+    if mentions("dns error") || mentions("failed to lookup address") {
+        return unable(
+            format!("no such host: {host}"),
+            "check the server's name in the kubeconfig or --server, and that your network or VPN knows it",
+        );
+    }
+    if mentions("UnknownIssuer") {
+        return unable(
+            format!("the certificate of {host} is signed by an unknown authority"),
+            "give the authority's certificate with --certificate-authority or in the kubeconfig; the server's own \
+             certificate does not serve there unless it may sign others",
+        );
+    }
+    if mentions("NotValidForName") || mentions("certificate not valid for name") {
+        return unable(
+            format!("the certificate of {host} is for another name: {last}"),
+            "give the name that the certificate has with --tls-server-name",
+        );
+    }
+    if mentions("invalid peer certificate") {
+        return unable(last, "the server's certificate must be renewed or replaced, or a clock is wrong");
+    }
+    if mentions("received fatal alert") {
+        return unable(
+            last,
+            "the server did not accept the handshake: check the client certificate, and that it has not expired",
+        );
+    }
+    if mentions("InvalidContentType") || mentions("corrupt message") {
+        return unable(
+            format!("{host} does not speak TLS"),
+            "check the scheme and the port of the server: https:// or http://",
+        );
+    }
+    if is(std::io::ErrorKind::TimedOut) {
+        return too_late(server, Duration::from_secs(30));
+    }
+    if is(std::io::ErrorKind::NetworkUnreachable) || is(std::io::ErrorKind::HostUnreachable) {
+        return unable(format!("{host} cannot be reached: {last}"), "check the network or VPN");
+    }
+    if mentions("tunnel") || mentions("proxy") || mentions("SOCKS") {
+        return unable(
+            format!("the proxy does not lead to {host}: {last}"),
+            "check HTTPS_PROXY and NO_PROXY, or proxy-url in the kubeconfig",
+        );
+    }
+    Trouble::NoAnswer {
+        message: format!("the connection to the server {host} broke: {last}"),
+        hint: Some(
+            "try again; if it happens again, the server or something in front of it closes connections"
+                .into(),
+        ),
+    }
+}
+
+/// Words an answer that did not come in time.
+pub(crate) fn too_late(server: &str, limit: Duration) -> Trouble {
+    let host = server.split_once("://").map_or(server, |(_, host)| host);
+    Trouble::NoAnswer {
+        message: format!("Unable to connect to the server: {host} did not answer within {limit:?}"),
+        hint: Some(
+            "check the network, VPN or proxy; --request-timeout sets how long a request may take".into(),
+        ),
+    }
+}
+
+/// One error of a chain of causes.
+struct Link {
+    text: String,
+    kind: Option<std::io::ErrorKind>,
+}
+
+/// The error and its causes, outermost first. An `io::Error` keeps what it wraps from `source()`, so it is unwrapped
+/// by hand.
+fn chain(error: &(dyn Error + 'static)) -> Vec<Link> {
+    let mut links = Vec::new();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let io = error.downcast_ref::<std::io::Error>();
+        links.push(Link { text: error.to_string(), kind: io.map(std::io::Error::kind) });
+        next = match io.and_then(std::io::Error::get_ref) {
+            Some(wrapped) => Some(wrapped),
+            None => error.source(),
+        };
+    }
+    links
+}
+
+/// The text of the innermost cause, which says what really happened.
+pub(crate) fn innermost(error: &(dyn Error + 'static)) -> String {
+    chain(error).pop().map(|link| link.text).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -145,6 +308,7 @@ mod tests {
             code,
             reason: reason.into(),
             message: r#"pods "x" not found"#.into(),
+            retry_after: None,
         };
         assert_eq!(
             Failure::from(trouble(404, "NotFound")).message,

@@ -1,3 +1,8 @@
 //! I/O: each file asks the API server one kind of question and returns model types.
 
+pub mod connect;
+pub mod kubeconfig;
+pub(crate) mod proxy;
 pub mod request;
+#[cfg(test)]
+pub(crate) mod testing;

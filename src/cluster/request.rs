@@ -1,9 +1,35 @@
-//! One request to the API server and its whole answer. Everything in this room goes through here: kube's client
-//! brings connection, TLS and authentication; the bytes are ours, so that lists can be decoded slimly and refusals
-//! quoted verbatim.
+//! One request to the API server and its answer, whole or as a stream. Everything in this room goes through here:
+//! kube's client brings connection, TLS and authentication; the bytes are ours, so that lists can be decoded slimly
+//! and refusals quoted verbatim.
+//!
+//! A server that is busy is asked again a few times, but only where that repeats nothing: a read always, anything
+//! else when the server has surely not begun with it. kube's own retries would be silent for minutes, and would
+//! repeat a refusal that only looks like being busy (F17).
+
+use std::future::Future;
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::Method;
+use futures::{Stream, StreamExt, stream};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http_body_util::BodyExt;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::cluster::connect::{Cluster, RequestTimeout};
+use crate::error;
+
+/// How often a request is sent at most.
+const TRIES: u32 = 5;
+/// Pause before the second try where the server names none; doubles with each further one.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// The longest pause that we take on a server's word; who asks for more gets no further try.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// How long a server may send nothing before we take the connection for dead, unless the user says otherwise.
+const SILENCE: Duration = Duration::from_secs(90);
+/// So much of a refusal that is no Status object is shown.
+const EXCERPT: usize = 300;
+/// So much of a refusal is read.
+const LONGEST_REFUSAL: usize = 1 << 20;
 
 /// One request, before it is sent.
 #[derive(Debug, Clone)]
@@ -55,12 +81,32 @@ impl Request {
         self
     }
 
-    /// Act as this user with these groups.
+    /// Whether it stays open until somebody ends it. The API server judges by the query, too
+    /// (`apiserver/pkg/endpoints/request/requestinfo.go`).
+    fn is_watch(&self) -> bool {
+        let query = self.path.split_once('?').map_or("", |(_, query)| query);
+        query.split('&').any(|pair| matches!(pair, "watch" | "watch=1" | "watch=true"))
+    }
+
+    /// Act as this user with these groups, instead of whom `--as` names.
     #[must_use]
     pub fn impersonate(mut self, user: impl Into<String>, groups: Vec<String>) -> Self {
         self.impersonate = Some((user.into(), groups));
         self
     }
+}
+
+/// The head of a successful (2xx) answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// HTTP status.
+    pub status: u16,
+    /// `Content-Type`.
+    pub content_type: String,
+    /// `Date` of the server, for comparing with times it wrote.
+    pub date: Option<jiff::Timestamp>,
+    /// Texts of the `Warning` headers.
+    pub warnings: Vec<String>,
 }
 
 /// A successful (2xx) answer, whole.
@@ -89,7 +135,413 @@ pub enum Trouble {
         reason: String,
         /// `message` of the Status object, verbatim.
         message: String,
+        /// Seconds after which the server wants to be asked again, where it says so.
+        retry_after: Option<u64>,
     },
-    /// There was no answer: connection refused, TLS, time-out, ...; worded for a person.
-    NoAnswer(String),
+    /// There was no answer, or it broke off: connection refused, TLS, time-out, ...
+    NoAnswer {
+        /// What happened, in a sentence for a person.
+        message: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
 }
+
+impl Trouble {
+    /// The HTTP status code, where the server answered.
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Self::Status { code, .. } => Some(*code),
+            Self::NoAnswer { .. } => None,
+        }
+    }
+
+    /// 404: there is no such object, or no such resource.
+    pub fn is_not_found(&self) -> bool {
+        self.code() == Some(404)
+    }
+
+    /// 403: a right is missing, or admission refuses.
+    pub fn is_forbidden(&self) -> bool {
+        self.code() == Some(403)
+    }
+
+    /// 409: a precondition does not hold, or the object has changed.
+    pub fn is_conflict(&self) -> bool {
+        self.code() == Some(409)
+    }
+
+    /// 410: the resource version or continue token has expired.
+    pub fn is_gone(&self) -> bool {
+        self.code() == Some(410)
+    }
+
+    /// Whether the server refuses because it cannot convert stored objects: a 429 or 500 that no waiting cures
+    /// (reference F17).
+    pub fn is_conversion_error(&self) -> bool {
+        matches!(self, Self::Status { message, .. } if message.contains("conversion webhook"))
+    }
+
+    /// From a Status object, as in the ERROR event of a watch. `code` stands in where the object names none.
+    pub fn from_status(status: &serde_json::Value, code: u16) -> Self {
+        let text = |name: &str| status[name].as_str().unwrap_or_default().to_owned();
+        Self::Status {
+            code: status["code"]
+                .as_u64()
+                .and_then(|code| u16::try_from(code).ok())
+                .filter(|code| *code > 0)
+                .unwrap_or(code),
+            reason: text("reason"),
+            message: text("message"),
+            retry_after: status["details"]["retryAfterSeconds"].as_u64().filter(|seconds| *seconds > 0),
+        }
+    }
+
+    /// From the body of an answer that is not 2xx: a Status object in JSON or protobuf, else whatever text it holds.
+    fn from_refusal(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
+        let asked = text_of(headers, &header::RETRY_AFTER).parse::<u64>().ok();
+        let mut trouble = serde_json::from_slice::<serde_json::Value>(body)
+            .ok()
+            .filter(|value| value["kind"] == "Status")
+            .map(|status| Self::from_status(&status, code.as_u16()))
+            .or_else(|| protobuf::status(body, code.as_u16()))
+            .unwrap_or_else(|| Self::Status {
+                code: code.as_u16(),
+                reason: String::new(),
+                message: plain_refusal(code, body),
+                retry_after: None,
+            });
+        if let Self::Status { retry_after, .. } = &mut trouble {
+            *retry_after = asked.or(*retry_after);
+        }
+        trouble
+    }
+}
+
+impl Cluster {
+    /// Sends one request and reads the whole answer. A busy server is asked again a few times.
+    ///
+    /// # Errors
+    /// The server refuses, or does not answer in time.
+    pub async fn send(&self, request: Request) -> Result<Answer, Trouble> {
+        let mut perhaps_done = false;
+        let mut tried = 1;
+        loop {
+            let trouble = match self.send_once(&request).await {
+                Ok(answer) => return Ok(answer),
+                Err(trouble) => trouble,
+            };
+            if perhaps_done && says_it_is_gone(&trouble) {
+                return Ok(deleted_meanwhile());
+            }
+            match pause_before_next(&request, &trouble, tried) {
+                Some(pause) => sleep(pause).await,
+                None => return Err(trouble),
+            }
+            // Whoever turns a DELETE away with a 503 may have passed it on before.
+            perhaps_done |= request.method == Method::DELETE && trouble.code() == Some(503);
+            tried += 1;
+        }
+    }
+
+    async fn send_once(&self, request: &Request) -> Result<Answer, Trouble> {
+        let started = Instant::now();
+        let (head, body) = self.open(request, started).await?;
+        if head.content_type.starts_with("text/html") {
+            // A log-in page or a captive portal in front of the server, not the server.
+            return Err(Trouble::NoAnswer {
+                message: format!("{} answered with a web page instead of the Kubernetes API", self.server()),
+                hint: Some(
+                    "something in front of the server wants you to log in, or --server names something else"
+                        .into(),
+                ),
+            });
+        }
+        let mut body = body.into_data_stream();
+        let mut bytes = bytes::BytesMut::new();
+        while let Some(chunk) = self.within(started, body.next()).await? {
+            bytes.extend_from_slice(&chunk.map_err(|error| self.no_answer(&error))?);
+        }
+        let Head { status, content_type, date, warnings } = head;
+        Ok(Answer { status, content_type, date, warnings, body: bytes.freeze() })
+    }
+
+    /// Sends one request and hands the answer's body on as it arrives: for watches and for lists that are decoded
+    /// while they stream. A busy server is asked again a few times before anything has arrived. The time limit
+    /// covers the whole body, except a watch's, which is silent for as long as nothing happens: its reader guards it.
+    ///
+    /// # Errors
+    /// The server refuses, or does not answer in time. Within the stream: the connection broke, or was silent for
+    /// too long; nothing follows such an item.
+    pub async fn stream(
+        &self,
+        request: Request,
+    ) -> Result<(Head, impl Stream<Item = Result<Bytes, Trouble>> + Send + Unpin + use<>), Trouble> {
+        let mut tried = 1;
+        let (head, body, started) = loop {
+            let started = Instant::now();
+            let trouble = match self.open(&request, started).await {
+                Ok((head, body)) => break (head, body, started),
+                Err(trouble) => trouble,
+            };
+            match pause_before_next(&request, &trouble, tried) {
+                Some(pause) => sleep(pause).await,
+                None => return Err(trouble),
+            }
+            tried += 1;
+        };
+        let cluster = self.clone();
+        let watch = request.is_watch();
+        let chunks = stream::unfold(Some(body.into_data_stream()), move |body| {
+            let cluster = cluster.clone();
+            async move {
+                let mut body = body?;
+                let next =
+                    if watch { Ok(body.next().await) } else { cluster.within(started, body.next()).await };
+                match next {
+                    Ok(Some(Ok(bytes))) => Some((Ok(bytes), Some(body))),
+                    Ok(Some(Err(error))) => Some((Err(cluster.no_answer(&error)), None)),
+                    Ok(None) => None,
+                    Err(trouble) => Some((Err(trouble), None)),
+                }
+            }
+        });
+        Ok((head, Box::pin(chunks)))
+    }
+
+    /// Sends one request once, and returns as soon as the head of a 2xx answer is there.
+    async fn open(&self, request: &Request, started: Instant) -> Result<(Head, kube::client::Body), Trouble> {
+        let request = self.http_request(request)?;
+        let response =
+            self.within(started, self.client.send(request)).await?.map_err(|error| self.no_answer(&error))?;
+        let (parts, body) = response.into_parts();
+        if parts.status.is_success() {
+            let head = Head {
+                status: parts.status.as_u16(),
+                content_type: text_of(&parts.headers, &header::CONTENT_TYPE).to_owned(),
+                date: jiff::fmt::rfc2822::DateTimeParser::new()
+                    .parse_timestamp(text_of(&parts.headers, &header::DATE))
+                    .ok(),
+                warnings: warnings(&parts.headers),
+            };
+            return Ok((head, body));
+        }
+        let mut refusal = Vec::new();
+        let mut body = body.into_data_stream();
+        // A refusal that breaks off is still a refusal.
+        while let Ok(Some(Ok(chunk))) = self.within(started, body.next()).await {
+            refusal.extend_from_slice(&chunk);
+            if refusal.len() > LONGEST_REFUSAL {
+                break;
+            }
+        }
+        Err(Trouble::from_refusal(parts.status, &parts.headers, &refusal))
+    }
+
+    fn http_request(&self, request: &Request) -> Result<http::Request<kube::client::Body>, Trouble> {
+        let malformed = |error: http::Error| Trouble::NoAnswer {
+            message: format!("cannot send a request for {:?}: {error}", request.path),
+            hint: None,
+        };
+        let accept = if request.accept.is_empty() { "application/json" } else { &request.accept };
+        let mut builder = http::Request::builder()
+            .method(&request.method)
+            .uri(&request.path)
+            .header(header::ACCEPT, accept);
+        if !request.content_type.is_empty() {
+            builder = builder.header(header::CONTENT_TYPE, request.content_type);
+        }
+        if request.is_watch() {
+            // Kubernetes 1.37 compresses each event of a watch for itself; kube's decoder reads only the first.
+            builder = builder.header(header::ACCEPT_ENCODING, "identity");
+        }
+        match &request.impersonate {
+            Some((user, groups)) => {
+                builder = builder.header("impersonate-user", user);
+                for group in groups {
+                    builder = builder.header("impersonate-group", group);
+                }
+            }
+            None => {
+                for (name, value) in &self.impersonation {
+                    builder = builder.header(name, value);
+                }
+            }
+        }
+        let mut http_request = builder.body(request.body.clone().into()).map_err(malformed)?;
+        for (name, value) in &self.headers {
+            http_request.headers_mut().insert(name, value.clone());
+        }
+        Ok(http_request)
+    }
+
+    /// Waits for one step of a request that was started then, as long as the user allows.
+    async fn within<T>(&self, started: Instant, step: impl Future<Output = T>) -> Result<T, Trouble> {
+        let (limit, said) = match self.request_timeout {
+            RequestTimeout::Never => return Ok(step.await),
+            RequestTimeout::WhenSilent => (Instant::now() + SILENCE, SILENCE),
+            RequestTimeout::After(limit) => match started.checked_add(limit) {
+                Some(end) => (end, limit),
+                None => return Ok(step.await),
+            },
+        };
+        timeout_at(limit, step).await.map_err(|_| error::too_late(self.server(), said))
+    }
+
+    fn no_answer(&self, error: &kube::Error) -> Trouble {
+        error::of_connection(error, self.server())
+    }
+}
+
+/// How long to wait before the next try; `None` where there must be none.
+fn pause_before_next(request: &Request, trouble: &Trouble, tried: u32) -> Option<Duration> {
+    let Trouble::Status { code, retry_after, .. } = trouble else { return None };
+    let again = match *code {
+        // Flow control turned it away before anything was done. The storage says the same of objects that it
+        // cannot convert, and would say so for ever.
+        429 => !trouble.is_conversion_error(),
+        503 => {
+            request.method == Method::GET
+                || (request.method == Method::DELETE && !request.asks_for_foreground())
+        }
+        504 => request.method == Method::GET,
+        _ => false,
+    };
+    let pause = retry_after.map_or_else(|| FIRST_PAUSE * 2u32.saturating_pow(tried - 1), Duration::from_secs);
+    (again && tried < TRIES && pause <= LONGEST_PAUSE).then_some(pause)
+}
+
+impl Request {
+    /// Whether it is a DELETE that older servers must not see twice without a look in between (k8s#77081).
+    fn asks_for_foreground(&self) -> bool {
+        let in_body = serde_json::from_slice::<serde_json::Value>(&self.body)
+            .is_ok_and(|body| body["propagationPolicy"] == "Foreground");
+        in_body || self.path.contains("propagationPolicy=Foreground")
+    }
+}
+
+/// Whether a DELETE that may have been carried out before finds its object gone or replaced.
+fn says_it_is_gone(trouble: &Trouble) -> bool {
+    match trouble {
+        Trouble::Status { code: 404, .. } => true,
+        // apiserver/pkg/storage/interfaces.go, Preconditions.Check.
+        Trouble::Status { code: 409, message, .. } => message.contains("UID in precondition"),
+        _ => false,
+    }
+}
+
+/// What the server would have answered to the first try.
+fn deleted_meanwhile() -> Answer {
+    Answer {
+        status: 200,
+        content_type: "application/json".to_owned(),
+        date: None,
+        warnings: Vec::new(),
+        body: Bytes::from_static(br#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"}"#),
+    }
+}
+
+/// A header as text; empty where it is absent or no text.
+fn text_of<'h>(headers: &'h HeaderMap, name: &header::HeaderName) -> &'h str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// A refusal in text or HTML, cut to what a person reads.
+fn plain_refusal(code: StatusCode, body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let text = text.trim();
+    if text.is_empty() {
+        let meaning = code.canonical_reason().unwrap_or("no reason given");
+        return format!("the server answered {} ({meaning}) without a text", code.as_u16());
+    }
+    match text.char_indices().nth(EXCERPT) {
+        Some((end, _)) => format!("{}...", text[..end].trim_end()),
+        None => text.to_owned(),
+    }
+}
+
+/// The texts of the `Warning` headers: `299 - "text"`, several a header separated by commas (RFC 7234, 5.5;
+/// `apimachinery/pkg/util/net/http.go`, ParseWarningHeaders). Non-ASCII text comes as UTF-8.
+fn warnings(headers: &HeaderMap) -> Vec<String> {
+    let mut texts = Vec::new();
+    for value in headers.get_all(header::WARNING) {
+        let value = String::from_utf8_lossy(HeaderValue::as_bytes(value)).into_owned();
+        let mut rest = value.as_str();
+        while let Some((_, quoted)) = rest.split_once('"') {
+            let mut text = String::new();
+            let mut characters = quoted.char_indices();
+            let mut end = quoted.len();
+            while let Some((at, character)) = characters.next() {
+                match character {
+                    '"' => {
+                        end = at + 1;
+                        break;
+                    }
+                    '\\' => text.extend(characters.next().map(|(_, escaped)| escaped)),
+                    other => text.push(other),
+                }
+            }
+            texts.push(text);
+            rest = &quoted[end..];
+            // A date in quotes, with a comma in it, may follow the text.
+            if let Some((_, behind)) =
+                rest.trim_start().strip_prefix('"').and_then(|date| date.split_once('"'))
+            {
+                rest = behind;
+            }
+        }
+    }
+    texts
+}
+
+/// A refusal of a request that accepts protobuf is a Status in protobuf.
+mod protobuf {
+    use prost::Message;
+
+    use super::Trouble;
+
+    /// `k8s.io/apimachinery/pkg/runtime/generated.proto`, Unknown.
+    #[derive(Message)]
+    struct Envelope {
+        #[prost(bytes = "vec", tag = "2")]
+        raw: Vec<u8>,
+    }
+
+    /// `k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto`, Status.
+    #[derive(Message)]
+    struct Status {
+        #[prost(string, tag = "3")]
+        message: String,
+        #[prost(string, tag = "4")]
+        reason: String,
+        #[prost(message, tag = "5")]
+        details: Option<Details>,
+        #[prost(int32, tag = "6")]
+        code: i32,
+    }
+
+    /// StatusDetails.
+    #[derive(Message)]
+    struct Details {
+        #[prost(int32, tag = "5")]
+        retry_after_seconds: i32,
+    }
+
+    /// Decodes a Status behind Kubernetes' magic number; `None` for anything else.
+    pub(super) fn status(body: &[u8], code: u16) -> Option<Trouble> {
+        let envelope = Envelope::decode(body.strip_prefix(b"k8s\0")?).ok()?;
+        let status = Status::decode(envelope.raw.as_slice()).ok()?;
+        Some(Trouble::Status {
+            code: u16::try_from(status.code).ok().filter(|code| *code > 0).unwrap_or(code),
+            reason: status.reason,
+            message: status.message,
+            retry_after: status
+                .details
+                .and_then(|details| u64::try_from(details.retry_after_seconds).ok())
+                .filter(|seconds| *seconds > 0),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

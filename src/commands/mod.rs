@@ -1,3 +1,4 @@
 //! One file a verb; each reads top to bottom as its pipeline.
 
+pub mod connection;
 pub mod manifest;

@@ -5,6 +5,7 @@ pub mod catalog;
 pub mod collector;
 pub mod command;
 pub mod diagnosis;
+pub mod duration;
 pub mod forecast;
 pub mod graph;
 pub mod object;

@@ -1,0 +1,357 @@
+use super::*;
+use crate::cluster::connect::ConnectionOptions;
+use crate::cluster::testing::{Reply, Server};
+use crate::error::Failure;
+use futures::TryStreamExt;
+use serde_json::json;
+
+fn ok() -> Reply {
+    Reply::json(200, json!({"kind": "PodList"}))
+}
+
+fn delete(policy: &str) -> Request {
+    Request::new(Method::DELETE, "/api/v1/namespaces/ci/pods/x")
+        .body("application/json", &json!({"propagationPolicy": policy, "preconditions": {"uid": "u1"}}))
+}
+
+fn patch() -> Request {
+    Request::new(Method::PATCH, "/api/v1/namespaces/ci/pods/x")
+        .body("application/merge-patch+json", &json!({"metadata": {"finalizers": null}}))
+}
+
+const POD_GONE: &str = r#"pods "x" not found"#;
+
+#[tokio::test]
+async fn an_answer_brings_its_date_and_warnings() {
+    let reply = ok()
+        .header("Date", "Mon, 30 Nov 2026 14:41:14 GMT")
+        .header("Warning", r#"299 - "deleting a \"thing\"", 299 - "second, with a comma""#)
+        .header("Warning", r#"299 - "third" "Mon, 30 Nov 2026 14:41:14 GMT""#);
+    let server = Server::start(vec![reply]);
+    let answer = server.cluster().await.send(Request::get("/api/v1/pods?limit=1")).await.unwrap();
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.content_type, "application/json");
+    assert_eq!(answer.date.unwrap().to_string(), "2026-11-30T14:41:14Z");
+    assert_eq!(answer.warnings, [r#"deleting a "thing""#, "second, with a comma", "third"]);
+    assert_eq!(answer.body, r#"{"kind":"PodList"}"#);
+    let seen = server.seen();
+    assert_eq!(seen[0].line, "GET /api/v1/pods?limit=1 HTTP/1.1");
+    assert_eq!(seen[0].header("accept"), ["application/json"]);
+    assert_eq!(seen[0].header("user-agent"), [concat!("kubectl-cascade/", env!("CARGO_PKG_VERSION"))]);
+}
+
+#[tokio::test]
+async fn a_body_goes_out_whole_with_its_content_type() {
+    let server = Server::start(vec![ok()]);
+    server.cluster().await.send(delete("Background")).await.unwrap();
+    let seen = &server.seen()[0];
+    assert_eq!(seen.header("content-type"), ["application/json"]);
+    assert_eq!(seen.body, r#"{"propagationPolicy":"Background","preconditions":{"uid":"u1"}}"#);
+}
+
+#[tokio::test]
+async fn a_refusal_is_quoted_verbatim() {
+    let message = r#"admission webhook "digest.example.com" denied the request: no pull secret"#;
+    let server = Server::start(vec![Reply::refusal(403, "Forbidden", message)]);
+    let trouble = server.cluster().await.send(patch()).await.unwrap_err();
+    assert!(trouble.is_forbidden());
+    assert_eq!(
+        trouble,
+        Trouble::Status { code: 403, reason: "Forbidden".into(), message: message.into(), retry_after: None }
+    );
+    assert_eq!(Failure::from(trouble).message, format!("Error from server (Forbidden): {message}"));
+}
+
+#[tokio::test]
+async fn a_refusal_in_protobuf_is_read_like_one_in_json() {
+    // Fields by hand: Unknown{typeMeta 1, raw 2}, Status{status 2, message 3, reason 4, details 5, code 6}.
+    let field = |tag: u8, bytes: &[u8]| [&[tag << 3 | 2, bytes.len() as u8][..], bytes].concat();
+    let status = [
+        field(1, b""),
+        field(2, b"Failure"),
+        field(3, b"pods is forbidden"),
+        field(4, b"Forbidden"),
+        field(5, &[field(3, b"pods"), vec![5 << 3, 7]].concat()),
+        vec![6 << 3, 0x93, 0x03],
+    ]
+    .concat();
+    let body = [b"k8s\0".to_vec(), field(1, &field(1, b"v1")), field(2, &status)].concat();
+    let server = Server::start(vec![Reply::Whole(403, vec![], body)]);
+    let trouble = server.cluster().await.send(Request::get("/api/v1/pods")).await.unwrap_err();
+    assert_eq!(
+        trouble,
+        Trouble::Status {
+            code: 403,
+            reason: "Forbidden".into(),
+            message: "pods is forbidden".into(),
+            retry_after: Some(7)
+        }
+    );
+}
+
+#[tokio::test]
+async fn a_refusal_that_is_no_status_is_shown_as_its_text_cut_short() {
+    let long = format!("<html>{}</html>\n", "ü".repeat(1000));
+    let server = Server::start(vec![
+        Reply::Whole(404, vec![], b"404 page not found\n".to_vec()),
+        Reply::Whole(502, vec![], long.into_bytes()),
+        Reply::Whole(401, vec![], vec![]),
+    ]);
+    let cluster = server.cluster().await;
+    let message = |trouble: Trouble| match trouble {
+        Trouble::Status { message, .. } => message,
+        Trouble::NoAnswer { .. } => panic!("{trouble:?}"),
+    };
+    let send = || cluster.send(Request::get("/version"));
+    assert_eq!(message(send().await.unwrap_err()), "404 page not found");
+    let cut = message(send().await.unwrap_err());
+    assert!(cut.starts_with("<html>üü") && cut.ends_with("ü..."), "{cut}");
+    assert_eq!(cut.chars().count(), 303);
+    assert_eq!(message(send().await.unwrap_err()), "the server answered 401 (Unauthorized) without a text");
+}
+
+#[tokio::test]
+async fn a_log_in_page_is_not_taken_for_an_answer() {
+    let page =
+        Reply::Whole(200, vec![("Content-Type", "text/html; charset=utf-8".into())], b"<html>".to_vec());
+    let server = Server::start(vec![page]);
+    let trouble = server.cluster().await.send(Request::get("/api/v1/pods")).await.unwrap_err();
+    assert!(Failure::from(trouble).message.contains("a web page instead"));
+}
+
+#[tokio::test]
+async fn a_busy_server_is_asked_again_whatever_the_method() {
+    for request in [Request::get("/api/v1/pods"), delete("Foreground"), patch()] {
+        let busy = || Reply::refusal(429, "TooManyRequests", "too many requests, please try again later");
+        let server = Server::start(vec![busy(), busy(), ok()]);
+        let answer = server.cluster().await.send(request).await;
+        assert!(answer.is_ok());
+        assert_eq!(server.seen().len(), 3);
+        assert_eq!(server.seen()[0].body, server.seen()[2].body);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_stays_busy_is_given_up_after_five_tries() {
+    let server =
+        Server::start((0..9).map(|_| Reply::refusal(503, "ServiceUnavailable", "not ready")).collect());
+    let trouble = server.cluster().await.send(Request::get("/api/v1/pods")).await.unwrap_err();
+    assert_eq!(trouble.code(), Some(503));
+    assert_eq!(server.seen().len(), 5);
+}
+
+#[tokio::test]
+async fn the_servers_own_pause_is_kept() {
+    let server = Server::start(vec![
+        Reply::refusal(429, "TooManyRequests", "too many requests").header("Retry-After", "1"),
+        ok(),
+    ]);
+    let before = Instant::now();
+    server.cluster().await.send(Request::get("/api/v1/pods")).await.unwrap();
+    assert!(before.elapsed() >= Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn a_server_that_asks_for_a_long_pause_is_not_made_to_wait_in_silence() {
+    let busy = Reply::refusal(429, "TooManyRequests", "too many requests").header("Retry-After", "600");
+    let server = Server::start(vec![busy]);
+    let trouble = server.cluster().await.send(Request::get("/api/v1/pods")).await.unwrap_err();
+    assert!(matches!(trouble, Trouble::Status { code: 429, retry_after: Some(600), .. }), "{trouble:?}");
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn a_429_that_carries_a_conversion_error_is_not_asked_again() {
+    let message = "storage is (re)initializing: conversion webhook for example.com/v1, Kind=Thing failed: Post \
+                   \"https://hook.ns.svc:443/convert?timeout=30s\": dial tcp: connection refused";
+    let refusal = Reply::refusal(429, "TooManyRequests", message).header("Retry-After", "1");
+    let server = Server::start(vec![refusal]);
+    let trouble = server.cluster().await.send(Request::get("/apis/example.com/v1/things")).await.unwrap_err();
+    assert!(trouble.is_conversion_error());
+    assert_eq!(server.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn a_write_that_may_have_been_carried_out_is_not_repeated() {
+    for (request, code) in
+        [(patch(), 503), (patch(), 504), (delete("Background"), 504), (delete("Foreground"), 503)]
+    {
+        let server = Server::start(vec![Reply::refusal(code, "", "try later")]);
+        let trouble = server.cluster().await.send(request).await.unwrap_err();
+        assert_eq!(trouble.code(), Some(code));
+        assert_eq!(server.seen().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_repeated_delete_that_finds_its_object_gone_has_succeeded() {
+    let conflict = r#"Operation cannot be fulfilled on pods "x": Precondition failed: UID in precondition: u1, UID in object meta: u2"#;
+    for gone in [Reply::refusal(404, "NotFound", POD_GONE), Reply::refusal(409, "Conflict", conflict)] {
+        let server = Server::start(vec![Reply::refusal(503, "ServiceUnavailable", "leader changed"), gone]);
+        let answer = server.cluster().await.send(delete("Background")).await.unwrap();
+        assert_eq!(answer.status, 200);
+        assert_eq!(server.seen().len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_delete_that_finds_nothing_at_once_or_after_a_429_has_not_succeeded() {
+    let gone = || Reply::refusal(404, "NotFound", POD_GONE);
+    let busy = Reply::refusal(429, "TooManyRequests", "too many requests");
+    for script in [vec![gone()], vec![busy, gone()]] {
+        let server = Server::start(script);
+        assert!(server.cluster().await.send(delete("Background")).await.unwrap_err().is_not_found());
+    }
+}
+
+#[tokio::test]
+async fn one_request_that_acts_as_somebody_else_sends_nothing_of_the_configured_identity() {
+    let server = Server::start(vec![ok(), ok()]);
+    let cluster = server
+        .cluster_with(ConnectionOptions {
+            as_user: Some("jane".into()),
+            as_groups: vec!["dev".into(), "ops".into()],
+            as_uid: Some("7".into()),
+            as_user_extra: vec![("Example.com/scopes".into(), "view".into())],
+            ..ConnectionOptions::default()
+        })
+        .await;
+    assert_eq!(cluster.impersonated_user(), Some("jane"));
+    cluster.send(Request::get("/api/v1/pods")).await.unwrap();
+    let collector = "system:serviceaccount:kube-system:generic-garbage-collector";
+    let groups = vec!["system:serviceaccounts".to_owned(), "system:authenticated".to_owned()];
+    cluster.send(Request::get("/api/v1/pods").impersonate(collector, groups)).await.unwrap();
+    let seen = server.seen();
+    assert_eq!(seen[0].header("impersonate-user"), ["jane"]);
+    assert_eq!(seen[0].header("impersonate-group"), ["dev", "ops"]);
+    assert_eq!(seen[0].header("impersonate-uid"), ["7"]);
+    assert_eq!(seen[0].header("impersonate-extra-example.com%2fscopes"), ["view"]);
+    assert_eq!(seen[1].header("impersonate-user"), [collector]);
+    assert_eq!(seen[1].header("impersonate-group"), ["system:serviceaccounts", "system:authenticated"]);
+    assert_eq!(seen[1].headers.iter().filter(|(name, _)| name.starts_with("impersonate")).count(), 3);
+}
+
+#[tokio::test]
+async fn compression_is_asked_for_except_in_watches_and_where_it_is_off() {
+    let server = Server::start(vec![ok(), ok(), ok()]);
+    let cluster = server.cluster().await;
+    cluster.send(Request::get("/api/v1/pods")).await.unwrap();
+    drop(cluster.stream(Request::get("/api/v1/pods?watch=1&resourceVersion=5")).await.unwrap());
+    let off = ConnectionOptions { disable_compression: Some(true), ..ConnectionOptions::default() };
+    server.cluster_with(off).await.send(Request::get("/api/v1/pods")).await.unwrap();
+    let seen = server.seen();
+    assert_eq!(seen[0].header("accept-encoding"), ["gzip"]);
+    assert_eq!(seen[1].header("accept-encoding"), ["identity"]);
+    assert!(seen[2].header("accept-encoding").iter().all(|encoding| !encoding.contains("gzip")));
+}
+
+fn impatient() -> ConnectionOptions {
+    ConnectionOptions {
+        request_timeout: RequestTimeout::After(Duration::from_millis(200)),
+        ..ConnectionOptions::default()
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_in_time_is_given_up() {
+    for silent in [Reply::Silence, Reply::ThenSilence(vec![r#"{"kind":"#])] {
+        let server = Server::start(vec![silent]);
+        let trouble =
+            server.cluster_with(impatient()).await.send(Request::get("/api/v1/pods")).await.unwrap_err();
+        let failure = Failure::from(trouble);
+        assert!(failure.message.contains("did not answer within 200ms"), "{failure}");
+        assert!(failure.hint.unwrap().contains("--request-timeout"));
+        assert_eq!(server.seen().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_streams_is_limited_too_but_a_watch_may_be_silent() {
+    let server =
+        Server::start(vec![Reply::ThenSilence(vec!["one", "two"]), Reply::ThenSilence(vec!["three"])]);
+    let cluster = server.cluster_with(impatient()).await;
+    let (head, mut list) = cluster.stream(Request::get("/api/v1/pods")).await.unwrap();
+    assert_eq!(head.status, 200);
+    let mut text = Vec::new();
+    let trouble = loop {
+        match list.next().await.unwrap() {
+            Ok(bytes) => text.extend_from_slice(&bytes),
+            Err(trouble) => break trouble,
+        }
+    };
+    assert_eq!(text, b"onetwo");
+    assert!(Failure::from(trouble).message.contains("200ms"));
+    assert!(list.next().await.is_none());
+
+    let (_, mut watch) = cluster.stream(Request::get("/api/v1/pods?watch=true")).await.unwrap();
+    assert_eq!(watch.next().await.unwrap().unwrap(), "three");
+    let more = tokio::time::timeout(Duration::from_millis(500), watch.next()).await;
+    assert!(more.is_err(), "a silent watch goes on: {more:?}");
+}
+
+#[tokio::test]
+async fn a_stream_is_refused_before_it_begins() {
+    let server = Server::start(vec![Reply::refusal(410, "Expired", "too old resource version: 1 (9)")]);
+    let refused = server.cluster().await.stream(Request::get("/api/v1/pods?watch=1")).await;
+    assert!(refused.err().unwrap().is_gone());
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_no_answer() {
+    let server = Server::start(vec![Reply::BreaksOff(r#"{"items":["#), Reply::BreaksOff("abc")]);
+    let cluster = server.cluster().await;
+    let trouble = cluster.send(Request::get("/api/v1/pods")).await.unwrap_err();
+    let failure = Failure::from(trouble);
+    assert!(
+        failure.message.contains(&server.address.to_string()) && failure.message.contains("broke"),
+        "{failure}"
+    );
+    assert!(!failure.message.contains("Error("), "{failure}");
+    let (_, body) = cluster.stream(Request::get("/api/v1/pods")).await.unwrap();
+    assert!(body.try_collect::<Vec<Bytes>>().await.is_err());
+}
+
+#[tokio::test]
+async fn a_refused_connection_reads_as_in_kubectl() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    for scheme in ["http", "https"] {
+        let options = ConnectionOptions {
+            server: Some(format!("{scheme}://{address}")),
+            insecure_skip_tls_verify: Some(true),
+            ..Default::default()
+        };
+        let cluster = Cluster::connect_from(&options, &Default::default()).await.unwrap();
+        let failure = Failure::from(cluster.send(Request::get("/version")).await.unwrap_err());
+        assert_eq!(
+            failure.message,
+            format!(
+                "The connection to the server {address} was refused - did you specify the right host or port?"
+            )
+        );
+        assert!(failure.hint.is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_tls_behind_https_is_explained() {
+    let server = Server::start(vec![]);
+    let options = ConnectionOptions {
+        server: Some(format!("https://{}", server.address)),
+        insecure_skip_tls_verify: Some(true),
+        ..Default::default()
+    };
+    let cluster = Cluster::connect_from(&options, &Default::default()).await.unwrap();
+    let failure = Failure::from(cluster.send(Request::get("/version")).await.unwrap_err());
+    assert!(failure.hint.is_some());
+    assert!(!failure.message.contains("Connect)"), "{failure}");
+}
+
+#[tokio::test]
+async fn a_path_that_is_no_path_is_an_error_and_no_panic() {
+    let server = Server::start(vec![]);
+    let trouble = server.cluster().await.send(Request::get("/api/v1/pods/a b")).await.unwrap_err();
+    assert!(Failure::from(trouble).message.contains("cannot send a request"));
+    assert!(server.seen().is_empty());
+}
