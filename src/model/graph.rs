@@ -116,6 +116,11 @@ impl OwnerGraph {
         &self.snapshot
     }
 
+    /// Gives the snapshot back, to add to it and build again.
+    pub fn into_snapshot(self) -> Snapshot {
+        self.snapshot
+    }
+
     /// All objects. An object's position is its index everywhere in the model.
     pub fn objects(&self) -> &[Object] {
         &self.snapshot.objects
@@ -175,11 +180,14 @@ impl OwnerGraph {
         order
     }
 
-    /// The objects that nothing in view owns: no reference of theirs resolves to a found owner.
+    /// The objects among what was listed that nothing listed owns.
     pub fn roots(&self) -> Vec<usize> {
-        (0..self.objects().len())
-            .filter(|index| !self.resolved[*index].iter().any(|resolved| resolved.state.is_found()))
-            .collect()
+        let outside = |index: usize| self.snapshot.outside.contains(&self.object(index).uid);
+        let has_owner = |index: usize| {
+            let mut found = self.resolved[index].iter().filter(|resolved| resolved.state.is_found());
+            found.any(|resolved| resolved.owner.is_some_and(|owner| !outside(owner)))
+        };
+        (0..self.objects().len()).filter(|index| !outside(*index) && !has_owner(*index)).collect()
     }
 }
 

@@ -280,6 +280,8 @@ pub struct Snapshot {
     pub searched: Searched,
     /// resourceVersion of each list, by (qualified resource name, namespace or "" for all): watches begin there.
     pub versions: BTreeMap<(String, String), String>,
+    /// Objects that lie outside the searched part: owners that were looked up one by one. They are nobody's root.
+    pub outside: BTreeSet<Uid>,
     /// Owners outside the searched part that were looked up one by one and not found.
     pub lookups: BTreeMap<LookupKey, Lookup>,
     /// What metadata does not tell.

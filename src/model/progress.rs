@@ -1,6 +1,46 @@
-//! How far a deletion has come.
+//! How far a deletion has come: a pure fold over what was observed, by UID. It never goes back, knows what counts
+//! as a change, and so when a deletion has stalled.
 
-use super::object::ObjectRef;
+use std::collections::{BTreeMap, VecDeque};
+
+use super::catalog::Resource;
+use super::forecast::Forecast;
+use super::graph::OwnerGraph;
+use super::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, ObjectRef, Timestamp, Uid};
+
+/// The rate is taken over so many seconds.
+const RATE_WINDOW_SECONDS: i64 = 15;
+/// A summary names at most so many of the objects that are still there.
+const MOST_NAMED: usize = 64;
+
+/// What was seen of the cluster.
+#[derive(Debug, Clone)]
+pub enum Observation {
+    /// An object is there, like this.
+    Seen(Box<Object>),
+    /// The object with this UID is gone.
+    Gone(Uid),
+    /// All objects of a resource in a namespace (none: in all); what is not among them is gone.
+    Listed {
+        /// Qualified resource name.
+        resource: String,
+        /// Namespace; none for all, or for cluster-scoped resources.
+        namespace: Option<String>,
+        /// What is there.
+        objects: Vec<Object>,
+    },
+    /// Objects of this kind cannot be looked at any more, in the server's words.
+    Unreadable {
+        /// Qualified resource name.
+        resource: String,
+        /// Why.
+        message: String,
+    },
+    /// There was no answer; we go on trying.
+    ConnectionLost(String),
+    /// There are answers again.
+    ConnectionBack,
+}
 
 /// What a person wants to know while a deletion is under way.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -9,7 +49,7 @@ pub struct Summary {
     pub total: usize,
     /// How many of them are gone. Never shrinks.
     pub gone: usize,
-    /// What is still there: the targets first, then depth first, so that `depth` draws a tree.
+    /// What is still there, the first few: the targets first, then depth first, so that `depth` draws a tree.
     pub remaining: Vec<Remaining>,
     /// How many objects went in a second lately; none while that cannot be said.
     pub rate_per_second: Option<f64>,
@@ -29,4 +69,400 @@ pub struct Remaining {
     /// What it waits for, for example `waits for finalizer a/b`; empty where nothing is known. May hold texts of
     /// the cluster, not yet sanitized.
     pub why: String,
+}
+
+#[derive(Debug, Clone)]
+struct Tracked {
+    object: Object,
+    depth: usize,
+    gone: bool,
+}
+
+type Name = (String, Option<String>, String);
+
+/// How far a deletion has come.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    order: Vec<Uid>,
+    doomed: BTreeMap<Uid, Tracked>,
+    names: BTreeMap<Name, Uid>,
+    later: BTreeMap<Uid, Object>,
+    recreated: BTreeMap<Uid, Object>,
+    blockers: BTreeMap<Uid, Vec<Uid>>,
+    gone: usize,
+    last_change: Timestamp,
+    history: VecDeque<(Timestamp, usize)>,
+    unreadable: BTreeMap<String, String>,
+    lost: Option<(Timestamp, String)>,
+}
+
+impl Progress {
+    /// Follows the objects that a forecast dooms, from now on.
+    pub fn new(graph: &OwnerGraph, forecast: &Forecast, now: Timestamp) -> Self {
+        let mut progress = Self {
+            order: Vec::new(),
+            doomed: BTreeMap::new(),
+            names: BTreeMap::new(),
+            later: BTreeMap::new(),
+            recreated: BTreeMap::new(),
+            blockers: BTreeMap::new(),
+            gone: 0,
+            last_change: now,
+            history: VecDeque::from([(now, 0)]),
+            unreadable: BTreeMap::new(),
+            lost: None,
+        };
+        let doomed: std::collections::BTreeSet<usize> = forecast.doomed().map(|entry| entry.object).collect();
+        // Depth first, the targets first; what hangs on the target otherwise (content of a Namespace) after them.
+        let mut stack: Vec<(usize, usize)> = Vec::new();
+        stack.extend(
+            forecast
+                .entries
+                .iter()
+                .rev()
+                .filter(|e| !forecast.targets.contains(&e.object))
+                .map(|e| (e.object, 1)),
+        );
+        stack.extend(forecast.targets.iter().rev().map(|target| (*target, 0)));
+        while let Some((index, depth)) = stack.pop() {
+            let object = graph.object(index);
+            if !doomed.contains(&index) || progress.doomed.contains_key(&object.uid) {
+                continue;
+            }
+            progress.order.push(object.uid.clone());
+            progress.names.insert(name_of(object), object.uid.clone());
+            progress
+                .doomed
+                .insert(object.uid.clone(), Tracked { object: object.clone(), depth, gone: false });
+            for dependent in graph.dependents(index).iter().rev() {
+                if graph.blocks(*dependent, &object.uid) {
+                    let blockers = progress.blockers.entry(object.uid.clone()).or_default();
+                    blockers.push(graph.object(*dependent).uid.clone());
+                }
+                stack.push((*dependent, depth + 1));
+            }
+        }
+        progress
+    }
+
+    /// Takes in what was observed. Returns whether it was a change: fewer doomed objects are left than ever before,
+    /// or one of them got its deletionTimestamp or lost a finalizer. What was created later never is one.
+    pub fn observe(&mut self, observation: Observation, now: Timestamp) -> bool {
+        let changed = match observation {
+            Observation::Seen(object) => self.seen(*object),
+            Observation::Gone(uid) => self.is_gone(&uid),
+            Observation::Listed { resource, namespace, objects } => {
+                self.listed(&resource, namespace.as_deref(), objects)
+            }
+            Observation::Unreadable { resource, message } => {
+                self.unreadable.insert(resource, message);
+                false
+            }
+            Observation::ConnectionLost(message) => {
+                self.lost.get_or_insert((now, message));
+                false
+            }
+            Observation::ConnectionBack => {
+                self.lost = None;
+                false
+            }
+        };
+        if changed {
+            self.last_change = now;
+            self.history.push_back((now, self.gone));
+            while self.history.len() > 2 && seconds(self.history[1].0, now) > RATE_WINDOW_SECONDS {
+                self.history.pop_front();
+            }
+        }
+        changed
+    }
+
+    fn seen(&mut self, object: Object) -> bool {
+        if let Some(tracked) = self.doomed.get_mut(&object.uid) {
+            // A late event about an object that is known to be gone does not bring it back.
+            if tracked.gone {
+                return false;
+            }
+            let marked = object.is_terminating() && !tracked.object.is_terminating();
+            let freed = tracked.object.finalizers.iter().any(|name| !object.has_finalizer(name));
+            tracked.object = object;
+            return marked || freed;
+        }
+        if let Some(was) = self.names.get(&name_of(&object)) {
+            // The name can only be free again because the old object is gone.
+            let was = was.clone();
+            let changed = self.is_gone(&was);
+            self.recreated.insert(was, object.clone());
+            self.note_later(object);
+            return changed;
+        }
+        self.note_later(object);
+        false
+    }
+
+    fn note_later(&mut self, object: Object) {
+        let hangs = |uid: &Uid| self.doomed.contains_key(uid) || self.later.contains_key(uid);
+        if self.later.contains_key(&object.uid) || object.owners.iter().any(|owner| hangs(&owner.uid)) {
+            self.later.insert(object.uid.clone(), object);
+        }
+    }
+
+    fn is_gone(&mut self, uid: &Uid) -> bool {
+        self.later.remove(uid);
+        let tracked = self.doomed.get_mut(uid);
+        let newly = tracked.is_some_and(|tracked| !std::mem::replace(&mut tracked.gone, true));
+        self.gone += usize::from(newly);
+        newly
+    }
+
+    fn listed(&mut self, resource: &str, namespace: Option<&str>, objects: Vec<Object>) -> bool {
+        let present: std::collections::BTreeSet<Uid> =
+            objects.iter().map(|object| object.uid.clone()).collect();
+        let here = |object: &Object| {
+            object.resource.qualified() == resource
+                && namespace.is_none_or(|namespace| object.namespace.as_deref() == Some(namespace))
+        };
+        let doomed = self.doomed.values().filter(|tracked| !tracked.gone).map(|tracked| &tracked.object);
+        let missing: Vec<Uid> = doomed
+            .chain(self.later.values())
+            .filter(|object| here(object) && !present.contains(&object.uid))
+            .map(|object| object.uid.clone())
+            .collect();
+        let mut changed = false;
+        for uid in missing {
+            changed |= self.is_gone(&uid);
+        }
+        for object in objects {
+            changed |= self.seen(object);
+        }
+        changed
+    }
+
+    /// Whether every doomed object, and whatever was made below one since, is gone.
+    pub fn is_complete(&self) -> bool {
+        self.gone == self.doomed.len() && self.later.is_empty()
+    }
+
+    /// When the deletion counts as stalled if nothing changes: a running grace period postpones it.
+    pub fn stalls_at(&self, stall_seconds: f64) -> Timestamp {
+        let graces = self.alive().filter_map(|tracked| tracked.object.deleted);
+        let from = graces.max().map_or(self.last_change, |grace| grace.max(self.last_change));
+        let span =
+            jiff::SignedDuration::try_from_secs_f64(stall_seconds).unwrap_or(jiff::SignedDuration::MAX);
+        from.checked_add(span).unwrap_or(Timestamp::MAX)
+    }
+
+    /// When the last change was.
+    pub fn last_change(&self) -> Timestamp {
+        self.last_change
+    }
+
+    /// The doomed objects that are still there, as last seen, the targets first.
+    pub fn remaining(&self) -> impl Iterator<Item = &Object> {
+        self.order
+            .iter()
+            .map(|uid| &self.doomed[uid])
+            .filter(|tracked| !tracked.gone)
+            .map(|tracked| &tracked.object)
+    }
+
+    /// The doomed objects that are gone.
+    pub fn deleted(&self) -> impl Iterator<Item = &Object> {
+        self.order
+            .iter()
+            .map(|uid| &self.doomed[uid])
+            .filter(|tracked| tracked.gone)
+            .map(|tracked| &tracked.object)
+    }
+
+    /// Objects that were made below a doomed one after the delete and are still there.
+    pub fn made_later(&self) -> impl Iterator<Item = &Object> {
+        self.later.values()
+    }
+
+    /// Doomed objects whose name another object bears now: (the one that is gone, the one that is there).
+    pub fn recreated(&self) -> impl Iterator<Item = (&Object, &Object)> {
+        self.recreated.iter().map(|(was, now)| (&self.doomed[was].object, now))
+    }
+
+    /// Kinds that cannot be looked at any more, with the server's words.
+    pub fn unreadable(&self) -> &BTreeMap<String, String> {
+        &self.unreadable
+    }
+
+    /// Since when there is no answer, and what was said last.
+    pub fn connection_lost(&self) -> Option<&(Timestamp, String)> {
+        self.lost.as_ref()
+    }
+
+    fn alive(&self) -> impl Iterator<Item = &Tracked> {
+        self.doomed.values().filter(|tracked| !tracked.gone)
+    }
+
+    /// What a person wants to know now.
+    pub fn summary(&self, now: Timestamp) -> Summary {
+        let remaining = self
+            .order
+            .iter()
+            .map(|uid| &self.doomed[uid])
+            .filter(|tracked| !tracked.gone)
+            .take(MOST_NAMED)
+            .map(|tracked| Remaining {
+                reference: tracked.object.reference(),
+                depth: tracked.depth,
+                why: self.why(&tracked.object, now),
+            })
+            .collect();
+        let rate_per_second = self.rate(now);
+        let left = self.doomed.len() - self.gone;
+        let seconds_left =
+            rate_per_second.map(|rate| left as f64 / rate).filter(|seconds| seconds.is_finite() && left > 0);
+        Summary {
+            total: self.doomed.len(),
+            gone: self.gone,
+            remaining,
+            rate_per_second,
+            seconds_left,
+            recreated: self.recreated.len() + self.later.len(),
+        }
+    }
+
+    /// Objects a second over the last while; none before anything went.
+    pub fn rate(&self, now: Timestamp) -> Option<f64> {
+        let (since, gone) = *self.history.front()?;
+        let span = now.duration_since(since).as_secs_f64();
+        let went = (self.gone - gone) as f64;
+        (went > 0.0 && span >= 1.0).then(|| went / span)
+    }
+
+    fn why(&self, object: &Object, now: Timestamp) -> String {
+        let Some(deleted) = object.deleted else { return "not marked yet".to_owned() };
+        let mut phrases = Vec::new();
+        let left = seconds(now, deleted);
+        if left > 0 {
+            phrases.push(format!("{left} s of {} s grace left", object.grace_seconds.unwrap_or(left)));
+        } else if object.grace_seconds.is_some_and(|grace| grace > 0) {
+            phrases.push("grace is over, waits for its kubelet".to_owned());
+        }
+        if object.has_finalizer(FOREGROUND_FINALIZER) {
+            let blockers = self.blockers.get(&object.uid).into_iter().flatten();
+            let alive =
+                blockers.filter(|uid| self.doomed.get(*uid).is_none_or(|tracked| !tracked.gone)).count();
+            phrases.push(match alive {
+                0 => "waits for the garbage collector".to_owned(),
+                1 => "waits for 1 blocking dependent".to_owned(),
+                more => format!("waits for {more} blocking dependents"),
+            });
+        }
+        if object.has_finalizer(ORPHAN_FINALIZER) {
+            phrases.push("waits until its dependents have lost their references".to_owned());
+        }
+        phrases.extend(object.foreign_finalizers().map(|name| format!("waits for finalizer {name}")));
+        phrases.join(", ")
+    }
+}
+
+fn name_of(object: &Object) -> Name {
+    let resource: &Resource = &object.resource;
+    (resource.qualified(), object.namespace.as_deref().map(str::to_owned), object.name.clone())
+}
+
+fn seconds(from: Timestamp, to: Timestamp) -> i64 {
+    to.duration_since(from).as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::forecast::{Policy, forecast};
+    use super::super::testing::{at, graph, snapshot, timestamp};
+    use super::*;
+
+    const NOW: &str = "2026-01-02T03:04:05Z";
+
+    fn after(seconds: i64) -> Timestamp {
+        timestamp(NOW) + jiff::SignedDuration::from_secs(seconds)
+    }
+
+    fn follow(text: &str, target: &str) -> Progress {
+        let graph = graph(text);
+        let forecast = forecast(&graph, &[at(&graph, target)], Policy::Foreground);
+        Progress::new(&graph, &forecast, after(0))
+    }
+
+    fn seen(text: &str) -> Observation {
+        let mut objects = snapshot(text).objects;
+        Observation::Seen(Box::new(objects.remove(0)))
+    }
+
+    #[test]
+    fn gone_objects_never_come_back_and_the_count_never_shrinks() {
+        let mut progress =
+            follow("ConfigMap/o\nSecret/a <- ConfigMap/o!\nSecret/b <- ConfigMap/o!", "ConfigMap/o");
+        assert!(progress.observe(Observation::Gone("Secret/a".into()), after(1)));
+        assert!(!progress.observe(Observation::Gone("Secret/a".into()), after(2)));
+        assert!(!progress.observe(seen("Secret/a terminating"), after(3)));
+        assert_eq!((progress.summary(after(3)).gone, progress.is_complete()), (1, false));
+        progress.observe(Observation::Gone("Secret/b".into()), after(4));
+        progress.observe(Observation::Gone("ConfigMap/o".into()), after(4));
+        assert!(progress.is_complete());
+    }
+
+    #[test]
+    fn a_mark_and_a_lost_finalizer_are_changes_and_a_label_is_none() {
+        let mut progress = follow("ConfigMap/o finalizer=a/h\nSecret/a <- ConfigMap/o!", "ConfigMap/o");
+        assert!(!progress.observe(seen("ConfigMap/o finalizer=a/h label=x=y"), after(1)));
+        assert!(progress.observe(seen("ConfigMap/o finalizer=a/h terminating"), after(2)));
+        assert!(!progress.observe(seen("ConfigMap/o finalizer=a/h terminating label=x=y"), after(3)));
+        assert!(progress.observe(seen("ConfigMap/o terminating"), after(4)));
+        assert_eq!(progress.last_change(), after(4));
+    }
+
+    #[test]
+    fn a_controller_that_creates_dependents_again_makes_no_progress() {
+        let mut progress = follow("ConfigMap/o\nSecret/a <- ConfigMap/o!", "ConfigMap/o");
+        progress.observe(Observation::Gone("Secret/a".into()), after(1));
+        for generation in 0..5 {
+            let text = format!("Secret/next uid=n{generation} <- ConfigMap/o@ConfigMap/o!");
+            assert!(!progress.observe(seen(&text), after(2 + generation)));
+            assert!(
+                !progress.observe(Observation::Gone(format!("n{generation}").into()), after(2 + generation))
+            );
+        }
+        assert_eq!(progress.stalls_at(60.0), after(61));
+    }
+
+    #[test]
+    fn a_successor_of_the_same_name_means_that_the_old_one_is_gone() {
+        let mut progress = follow("ReplicaSet/r", "ReplicaSet/r");
+        assert!(progress.observe(seen("ReplicaSet/r uid=new"), after(1)));
+        assert!(progress.is_complete(), "the successor is nobody's dependent here");
+        let (was, now) = progress.recreated().next().expect("one");
+        assert_eq!((was.uid.as_str(), now.uid.as_str()), ("ReplicaSet/r", "new"));
+    }
+
+    #[test]
+    fn a_running_grace_period_postpones_the_stall() {
+        let mut progress = follow("Pod/p node=n1", "Pod/p");
+        let Observation::Seen(mut pod) = seen("Pod/p node=n1 terminating grace=300") else { unreachable!() };
+        pod.deleted = Some(after(300));
+        progress.observe(Observation::Seen(pod), after(1));
+        assert_eq!(progress.stalls_at(60.0), after(360));
+        assert_eq!(progress.summary(after(100)).remaining[0].why, "200 s of 300 s grace left");
+    }
+
+    #[test]
+    fn after_an_expired_watch_a_fresh_list_tells_what_went_meanwhile() {
+        let mut progress =
+            follow("ConfigMap/o\nSecret/a <- ConfigMap/o!\nSecret/b <- ConfigMap/o!", "ConfigMap/o");
+        let objects = snapshot("Secret/b terminating").objects;
+        let listed = |namespace: &str| Observation::Listed {
+            resource: "secrets".into(),
+            namespace: Some(namespace.into()),
+            objects: objects.clone(),
+        };
+        assert!(progress.observe(listed("x"), after(1)));
+        assert_eq!(progress.summary(after(1)).gone, 1);
+        let left: Vec<&str> = progress.remaining().map(|object| object.name.as_str()).collect();
+        assert_eq!(left, ["o", "b"]);
+    }
 }

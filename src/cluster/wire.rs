@@ -1,0 +1,438 @@
+//! Objects as they come over the wire, decoded only as far as deletion needs them: protobuf where the server speaks
+//! it (a metadata list of 6,000 Pods takes a tenth of the time it takes as JSON), JSON as the fallback. Both give
+//! the same model objects. managedFields, specs and all else are skipped without being built.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use prost::Message;
+use serde::Deserialize;
+
+use super::request::{Answer, Trouble};
+use crate::model::catalog::Resource;
+use crate::model::object::{Object, OwnerReference, PodDetails, Timestamp};
+
+/// Asks for metadata only: protobuf, else JSON, else (a server that knows no such view) the whole objects.
+pub const ACCEPT_METADATA_LIST: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
+application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+/// The same for one object.
+pub const ACCEPT_METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
+application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+/// Asks for whole objects, protobuf first.
+pub const ACCEPT_WHOLE: &str = "application/vnd.kubernetes.protobuf,application/json";
+
+/// Each protobuf answer begins with these bytes (`apimachinery/pkg/runtime/serializer/protobuf/protobuf.go`).
+const MAGIC: &[u8] = b"k8s\0";
+
+/// One decoded object, with what only Pods have.
+#[derive(Debug)]
+pub struct Decoded {
+    /// Its metadata.
+    pub object: Object,
+    /// For Pods that were asked for whole.
+    pub pod: Option<PodDetails>,
+}
+
+/// A decoded list.
+#[derive(Debug, Default)]
+pub struct DecodedList {
+    /// resourceVersion of the list.
+    pub resource_version: String,
+    /// Where the next page begins; empty on the last.
+    pub next: String,
+    /// The objects.
+    pub items: Vec<Decoded>,
+}
+
+/// Decodes the answer to a list of this resource.
+pub fn decode_list(answer: &Answer, resource: &Arc<Resource>) -> Result<DecodedList, Trouble> {
+    let list = if let Some(raw) = protobuf(answer)? {
+        ListMessage::decode(raw.as_slice()).map_err(unreadable)?
+    } else {
+        let json: JsonList = serde_json::from_slice(&answer.body).map_err(unreadable)?;
+        ListMessage::from(json)
+    };
+    let metadata = list.metadata.unwrap_or_default();
+    let items = list.items.into_iter().map(|item| item.decoded(resource)).collect();
+    Ok(DecodedList { resource_version: metadata.resource_version, next: metadata.next, items })
+}
+
+/// Decodes the answer to a GET of one object of this resource.
+pub fn decode_one(answer: &Answer, resource: &Arc<Resource>) -> Result<Decoded, Trouble> {
+    let item = if let Some(raw) = protobuf(answer)? {
+        ItemMessage::decode(raw.as_slice()).map_err(unreadable)?
+    } else {
+        return decode_json_object(&answer.body, resource);
+    };
+    Ok(item.decoded(resource))
+}
+
+/// Decodes one object from JSON, for example from a watch event.
+pub fn decode_json_object(json: &[u8], resource: &Arc<Resource>) -> Result<Decoded, Trouble> {
+    let item: JsonItem = serde_json::from_slice(json).map_err(unreadable)?;
+    Ok(ItemMessage::from(item).decoded(resource))
+}
+
+fn unreadable(error: impl std::fmt::Display) -> Trouble {
+    Trouble::NoAnswer { message: format!("the server's answer could not be decoded: {error}"), hint: None }
+}
+
+fn protobuf(answer: &Answer) -> Result<Option<Vec<u8>>, Trouble> {
+    if !answer.content_type.starts_with("application/vnd.kubernetes.protobuf") {
+        return Ok(None);
+    }
+    let Some(envelope) = answer.body.strip_prefix(MAGIC) else {
+        return Err(unreadable("it does not begin as protobuf of Kubernetes does"));
+    };
+    let envelope = UnknownMessage::decode(envelope).map_err(unreadable)?;
+    Ok(Some(envelope.raw))
+}
+
+// --- protobuf: only the fields we need; prost skips all others ------------------------------------------------
+
+/// `runtime.Unknown` (`apimachinery/pkg/runtime/generated.proto`).
+#[derive(Clone, PartialEq, Message)]
+struct UnknownMessage {
+    #[prost(bytes = "vec", tag = "2")]
+    raw: Vec<u8>,
+}
+
+/// `PartialObjectMetadataList`, and any `...List`: they agree in these fields.
+#[derive(Clone, PartialEq, Message)]
+struct ListMessage {
+    #[prost(message, optional, tag = "1")]
+    metadata: Option<ListMetaMessage>,
+    #[prost(message, repeated, tag = "2")]
+    items: Vec<ItemMessage>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ListMetaMessage {
+    #[prost(string, tag = "2")]
+    resource_version: String,
+    #[prost(string, tag = "3")]
+    next: String,
+}
+
+/// `PartialObjectMetadata`, and a Pod: they agree in `metadata`; the rest is there for Pods only.
+#[derive(Clone, PartialEq, Message)]
+struct ItemMessage {
+    #[prost(message, optional, tag = "1")]
+    metadata: Option<ObjectMetaMessage>,
+    #[prost(message, optional, tag = "2")]
+    spec: Option<PodSpecMessage>,
+    #[prost(message, optional, tag = "3")]
+    status: Option<PodStatusMessage>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ObjectMetaMessage {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "3")]
+    namespace: String,
+    #[prost(string, tag = "5")]
+    uid: String,
+    #[prost(string, tag = "6")]
+    resource_version: String,
+    #[prost(message, optional, tag = "8")]
+    created: Option<TimeMessage>,
+    #[prost(message, optional, tag = "9")]
+    deleted: Option<TimeMessage>,
+    #[prost(int64, optional, tag = "10")]
+    grace_seconds: Option<i64>,
+    #[prost(btree_map = "string, string", tag = "11")]
+    labels: BTreeMap<String, String>,
+    #[prost(message, repeated, tag = "13")]
+    owners: Vec<OwnerMessage>,
+    #[prost(string, repeated, tag = "14")]
+    finalizers: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct OwnerMessage {
+    #[prost(string, tag = "1")]
+    kind: String,
+    #[prost(string, tag = "3")]
+    name: String,
+    #[prost(string, tag = "4")]
+    uid: String,
+    #[prost(string, tag = "5")]
+    api_version: String,
+    #[prost(bool, tag = "6")]
+    controller: bool,
+    #[prost(bool, tag = "7")]
+    block_owner_deletion: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+struct TimeMessage {
+    #[prost(int64, tag = "1")]
+    seconds: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PodSpecMessage {
+    #[prost(message, repeated, tag = "1")]
+    volumes: Vec<VolumeMessage>,
+    #[prost(int64, optional, tag = "4")]
+    grace_seconds: Option<i64>,
+    #[prost(string, tag = "10")]
+    node: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct VolumeMessage {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(message, optional, tag = "2")]
+    source: Option<VolumeSourceMessage>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct VolumeSourceMessage {
+    #[prost(message, optional, tag = "10")]
+    claim: Option<ClaimMessage>,
+    #[prost(message, optional, tag = "29")]
+    ephemeral: Option<PresentMessage>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ClaimMessage {
+    #[prost(string, tag = "1")]
+    name: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PresentMessage {}
+
+#[derive(Clone, PartialEq, Message)]
+struct PodStatusMessage {
+    #[prost(string, tag = "1")]
+    phase: String,
+}
+
+impl ItemMessage {
+    fn decoded(self, resource: &Arc<Resource>) -> Decoded {
+        let metadata = self.metadata.unwrap_or_default();
+        let pod =
+            resource.is("", "Pod").then(|| self.spec.map(|spec| pod(&metadata, spec, self.status))).flatten();
+        Decoded { object: metadata.object(resource), pod }
+    }
+}
+
+impl ObjectMetaMessage {
+    fn object(self, resource: &Arc<Resource>) -> Object {
+        let owners = self.owners.into_iter().map(|owner| OwnerReference {
+            api_version: owner.api_version,
+            kind: owner.kind,
+            name: owner.name,
+            uid: owner.uid.into(),
+            controller: owner.controller,
+            block_owner_deletion: owner.block_owner_deletion,
+        });
+        Object {
+            resource: Arc::clone(resource),
+            namespace: (!self.namespace.is_empty()).then(|| self.namespace.into()),
+            name: self.name,
+            uid: self.uid.into(),
+            resource_version: self.resource_version,
+            owners: owners.collect(),
+            finalizers: self.finalizers,
+            labels: self.labels,
+            created: self.created.and_then(TimeMessage::timestamp),
+            deleted: self.deleted.and_then(TimeMessage::timestamp),
+            grace_seconds: self.grace_seconds,
+        }
+    }
+}
+
+impl TimeMessage {
+    /// None for the zero time, which Go writes as a year before our era.
+    fn timestamp(self) -> Option<Timestamp> {
+        Timestamp::from_second(self.seconds).ok().filter(|time| time.as_second() > -62_135_596_800)
+    }
+}
+
+fn pod(metadata: &ObjectMetaMessage, spec: PodSpecMessage, status: Option<PodStatusMessage>) -> PodDetails {
+    let phase = status.unwrap_or_default().phase;
+    let claims = spec.volumes.into_iter().filter_map(|volume| {
+        let source = volume.source?;
+        let ephemeral = || source.ephemeral.as_ref().map(|_| format!("{}-{}", metadata.name, volume.name));
+        source.claim.as_ref().map(|claim| claim.name.clone()).or_else(ephemeral)
+    });
+    PodDetails {
+        claims: claims.collect(),
+        node: spec.node,
+        finished: matches!(phase.as_str(), "Succeeded" | "Failed"),
+        phase,
+        // The API server's default (`pkg/apis/core/v1/defaults.go`).
+        grace_seconds: spec.grace_seconds.unwrap_or(30),
+        // Only the mirror of a static Pod is controlled by its Node (`pkg/kubelet/pod/mirror_client.go`).
+        mirror: metadata.owners.iter().any(|owner| owner.kind == "Node" && owner.controller),
+    }
+}
+
+// --- JSON: the same fields, then the same path ------------------------------------------------------------------
+
+#[derive(Deserialize)]
+struct JsonList {
+    #[serde(default)]
+    metadata: JsonListMeta,
+    #[serde(default, deserialize_with = "null_is_empty")]
+    items: Vec<JsonItem>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct JsonListMeta {
+    #[serde(default)]
+    resource_version: String,
+    #[serde(default, rename = "continue")]
+    next: String,
+}
+
+#[derive(Deserialize)]
+struct JsonItem {
+    metadata: JsonMeta,
+    // Other kinds may have anything here, also what is no object at all.
+    #[serde(default, deserialize_with = "lenient")]
+    spec: Option<JsonPodSpec>,
+    #[serde(default, deserialize_with = "lenient")]
+    status: Option<JsonPodStatus>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct JsonMeta {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    namespace: String,
+    #[serde(default)]
+    uid: String,
+    #[serde(default)]
+    resource_version: String,
+    creation_timestamp: Option<Timestamp>,
+    deletion_timestamp: Option<Timestamp>,
+    deletion_grace_period_seconds: Option<i64>,
+    #[serde(default, deserialize_with = "null_is_empty")]
+    labels: BTreeMap<String, String>,
+    #[serde(default, deserialize_with = "null_is_empty")]
+    owner_references: Vec<JsonOwner>,
+    #[serde(default, deserialize_with = "null_is_empty")]
+    finalizers: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct JsonOwner {
+    #[serde(default)]
+    api_version: String,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    uid: String,
+    controller: Option<bool>,
+    block_owner_deletion: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct JsonPodSpec {
+    #[serde(default)]
+    volumes: Vec<JsonVolume>,
+    termination_grace_period_seconds: Option<i64>,
+    #[serde(default)]
+    node_name: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct JsonVolume {
+    #[serde(default)]
+    name: String,
+    persistent_volume_claim: Option<JsonClaim>,
+    ephemeral: Option<serde::de::IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct JsonClaim {
+    #[serde(default)]
+    claim_name: String,
+}
+
+#[derive(Deserialize)]
+struct JsonPodStatus {
+    #[serde(default)]
+    phase: String,
+}
+
+fn null_is_empty<'de, D: serde::Deserializer<'de>, T: Default + Deserialize<'de>>(
+    from: D,
+) -> Result<T, D::Error> {
+    Ok(Option::<T>::deserialize(from)?.unwrap_or_default())
+}
+
+fn lenient<'de, D: serde::Deserializer<'de>, T: serde::de::DeserializeOwned>(
+    from: D,
+) -> Result<Option<T>, D::Error> {
+    Ok(serde_json::from_value(serde_json::Value::deserialize(from)?).ok())
+}
+
+impl From<JsonList> for ListMessage {
+    fn from(list: JsonList) -> Self {
+        let metadata =
+            ListMetaMessage { resource_version: list.metadata.resource_version, next: list.metadata.next };
+        Self { metadata: Some(metadata), items: list.items.into_iter().map(ItemMessage::from).collect() }
+    }
+}
+
+impl From<JsonItem> for ItemMessage {
+    fn from(item: JsonItem) -> Self {
+        let time = |time: Option<Timestamp>| time.map(|time| TimeMessage { seconds: time.as_second() });
+        let metadata = item.metadata;
+        let owners = metadata.owner_references.into_iter().map(|owner| OwnerMessage {
+            kind: owner.kind,
+            name: owner.name,
+            uid: owner.uid,
+            api_version: owner.api_version,
+            controller: owner.controller.unwrap_or(false),
+            block_owner_deletion: owner.block_owner_deletion.unwrap_or(false),
+        });
+        let volumes = |volumes: Vec<JsonVolume>| {
+            volumes.into_iter().map(|volume| VolumeMessage {
+                name: volume.name,
+                source: Some(VolumeSourceMessage {
+                    claim: volume
+                        .persistent_volume_claim
+                        .map(|claim| ClaimMessage { name: claim.claim_name }),
+                    ephemeral: volume.ephemeral.map(|_| PresentMessage {}),
+                }),
+            })
+        };
+        Self {
+            metadata: Some(ObjectMetaMessage {
+                owners: owners.collect(),
+                name: metadata.name,
+                namespace: metadata.namespace,
+                uid: metadata.uid,
+                resource_version: metadata.resource_version,
+                created: time(metadata.creation_timestamp),
+                deleted: time(metadata.deletion_timestamp),
+                grace_seconds: metadata.deletion_grace_period_seconds,
+                labels: metadata.labels,
+                finalizers: metadata.finalizers,
+            }),
+            spec: item.spec.map(|spec| PodSpecMessage {
+                volumes: volumes(spec.volumes).collect(),
+                grace_seconds: spec.termination_grace_period_seconds,
+                node: spec.node_name,
+            }),
+            status: item.status.map(|status| PodStatusMessage { phase: status.phase }),
+        }
+    }
+}
