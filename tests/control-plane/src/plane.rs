@@ -194,16 +194,25 @@ impl ControlPlane {
         shared.as_ref().unwrap_or_else(|error| panic!("no control plane: {error}"))
     }
 
-    /// Hands out a cluster that somebody else runs. Its components cannot be stopped.
+    /// Hands out a cluster that somebody else runs. Its components cannot be stopped; kubectl is the one on the
+    /// `PATH`, or ours where there is none.
     ///
     /// # Errors
-    /// When the kubeconfig does not exist.
+    /// When the kubeconfig does not exist, or there is no kubectl and it cannot be built.
     pub fn external(kubeconfig: PathBuf) -> Result<Self, Error> {
         if !kubeconfig.is_file() {
             return Err(Error::new(format!("there is no kubeconfig {}", kubeconfig.display())));
         }
         let folder = tempfile::tempdir().map_err(Error::doing("cannot create a temporary folder"))?;
-        let kubectl = Kubectl::new("kubectl".into(), kubeconfig, folder.path().join("kubectl-cache"));
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let program = match std::env::split_paths(&path)
+            .map(|folder| folder.join("kubectl"))
+            .find(|file| file.is_file())
+        {
+            Some(program) => program,
+            None => build::binaries()?.path("kubectl"),
+        };
+        let kubectl = Kubectl::new(program, kubeconfig, folder.path().join("kubectl-cache"));
         Ok(Self { kubectl, cluster: Cluster::External(folder) })
     }
 

@@ -25,6 +25,9 @@ use crate::error::Error;
 /// The name of the program, as Cargo builds it.
 const PROGRAM: &str = "control-plane-supervisor";
 
+/// Names a folder to which the logs are copied before the control plane's own folder is removed.
+const KEEP_LOGS: &str = "CASCADE_TEST_LOGS";
+
 /// Tells whether the program on disk was built from this source; a stale one is built again.
 const EDITION: u64 = build::fingerprint_of(build::FINGERPRINT_OF_NOTHING, include_bytes!("supervisor.rs"));
 
@@ -251,8 +254,25 @@ pub(crate) fn main() -> ExitCode {
     }
     // The data is thrown away with the folder, so that no server needs time to end well.
     servers.kill_all();
+    if let (Ok(folder), Some(to)) = (&folder, std::env::var_os(KEEP_LOGS)) {
+        // Nobody is left to tell when this fails.
+        let _ = copy_logs(folder.path(), Path::new(&to));
+    }
     drop(folder);
     ExitCode::SUCCESS
+}
+
+/// Copies the logs of one control plane into a folder that bears the name of its own.
+fn copy_logs(from: &Path, to: &Path) -> io::Result<()> {
+    let to = to.join(from.file_name().unwrap_or_default());
+    fs::create_dir_all(&to)?;
+    for entry in fs::read_dir(from)? {
+        let path = entry?.path();
+        if let Some(name) = path.file_name().filter(|_| path.extension().is_some_and(|end| end == "log")) {
+            fs::copy(&path, to.join(name))?;
+        }
+    }
+    Ok(())
 }
 
 /// Becomes the server that the arguments name, after arranging that it dies with its parent.

@@ -223,6 +223,19 @@ fn one_user_alone_is_refused() {
 }
 
 #[test]
+fn a_cluster_of_somebody_else_is_used_but_not_controlled() {
+    let ours = ControlPlane::shared();
+    let theirs = ControlPlane::external(ours.kubeconfig_path().to_path_buf()).expect("a cluster");
+    assert!(theirs.kubectl().run(&["get", "namespace", "default"]).is_ok());
+    // By impersonation, as we know no tokens there.
+    let refused =
+        theirs.kubectl_as("somebody").expect("a user").run(&["get", "nodes"]).expect_err("no right");
+    assert!(refused.to_string().contains("User \"somebody\" cannot list resource \"nodes\""), "{refused}");
+    assert!(theirs.is_external() && theirs.stop(Component::ApiServer).is_err() && theirs.api().is_err());
+    assert!(ControlPlane::external("no-such-file".into()).is_err());
+}
+
+#[test]
 fn two_control_planes_run_side_by_side() {
     let other = ControlPlane::start(Options::default().without(Component::Kwok)).expect("another one");
     assert_ne!(other.server_url().expect("ours"), ControlPlane::shared().server_url().expect("ours"));
