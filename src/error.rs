@@ -8,6 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 use kube::client::AuthError;
+use kube::config::ExecConfig;
 
 use crate::cluster::request::Trouble;
 
@@ -151,30 +152,28 @@ impl From<Trouble> for Failure {
     }
 }
 
-/// Words a connection that could not be set up: certificates, credentials, proxies.
-pub(crate) fn of_setup(error: &kube::Error, install_hint: Option<&str>) -> Failure {
+/// Words a connection that could not be set up: certificates, credentials, proxies. The plugin is the kubeconfig's.
+pub(crate) fn of_setup(error: &kube::Error, plugin: Option<&ExecConfig>) -> Failure {
     let kube::Error::Auth(cause) = error else {
         return Failure::error(format!("cannot set the connection up: {}", innermost(error)))
             .hint("check the certificates, keys and proxy in the kubeconfig and the flags");
     };
+    let command = plugin.and_then(|exec| exec.command.as_deref()).unwrap_or("of the kubeconfig");
+    let install_hint = plugin.and_then(|exec| exec.install_hint.as_deref()).map(str::trim);
     let failure = match cause {
         AuthError::AuthExecStart(cause) => {
-            Failure::error(format!("cannot run the credential plugin: {cause}"))
+            Failure::error(format!("cannot run the credential plugin {command}: {cause}"))
         }
-        AuthError::AuthExecRun { cmd, out } => {
-            let command = cmd.split_whitespace().next().unwrap_or_default().trim_matches('"');
+        AuthError::AuthExecRun { out, .. } => {
             let said = String::from_utf8_lossy(&out.stderr);
             let said: String = said.trim().chars().take(300).collect();
-            let status = out.status.to_string();
-            Failure::error(if said.is_empty() {
-                format!("the credential plugin {command} failed with {status}")
-            } else {
-                format!("the credential plugin {command} failed with {status}: {said}")
-            })
+            // Where it may ask questions it has written to our standard error itself.
+            let said = if said.is_empty() { said } else { format!(": {said}") };
+            Failure::error(format!("the credential plugin {command} failed with {}{said}", out.status))
         }
         other => Failure::error(format!("cannot get credentials: {}", innermost(other))),
     };
-    failure.hint(install_hint.map(str::trim).filter(|hint| !hint.is_empty()).unwrap_or(
+    failure.hint(install_hint.filter(|hint| !hint.is_empty()).unwrap_or(
         "run the plugin that the kubeconfig names by hand, log in again, or choose others with --user or --token",
     ))
 }

@@ -132,7 +132,6 @@ impl Cluster {
         let config = config(&choice, environment)?;
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let given = options.namespace.clone().filter(|namespace| !namespace.is_empty());
-        let install_hint = choice.user.exec.as_ref().and_then(|exec| exec.install_hint.clone());
         // A plugin may open a browser and wait for its user; meanwhile Ctrl-C must be heard.
         let layered = tokio::task::spawn_blocking(move || authenticated(config)).await;
         let client = match layered {
@@ -143,7 +142,7 @@ impl Cluster {
                     None => builder.build(),
                 }
             }
-            Ok(Err(error)) => return Err(error::of_setup(&error, install_hint.as_deref())),
+            Ok(Err(error)) => return Err(error::of_setup(&error, choice.user.exec.as_ref())),
             Err(error) => return Err(Failure::error(format!("could not set the connection up: {error}"))),
         };
         let mut headers = HeaderMap::new();
