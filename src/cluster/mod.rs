@@ -1,11 +1,14 @@
 //! I/O: each file asks the API server one kind of question and returns model types.
 
+pub mod columns;
 pub mod connect;
 pub mod deletion;
+pub mod discovery;
 pub mod kubeconfig;
 pub mod metadata;
 pub(crate) mod proxy;
 pub mod request;
+pub mod targets;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod watch;

@@ -46,6 +46,8 @@ pub struct Request {
     pub body: Vec<u8>,
     /// Act as somebody else in this one request: user and groups (probe P2).
     pub impersonate: Option<(String, Vec<String>)>,
+    /// Take the first answer, even if the server says that it is busy.
+    pub once: bool,
 }
 
 impl Request {
@@ -63,7 +65,15 @@ impl Request {
             content_type: "",
             body: Vec::new(),
             impersonate: None,
+            once: false,
         }
+    }
+
+    /// Do not ask again: the refusal itself is what is wanted.
+    #[must_use]
+    pub fn once(mut self) -> Self {
+        self.once = true;
+        self
     }
 
     /// Accept this media type (or comma list) instead of plain JSON.
@@ -408,7 +418,7 @@ fn pause_before_next(request: &Request, trouble: &Trouble, tried: u32) -> Option
         _ => false,
     };
     let pause = retry_after.map_or_else(|| FIRST_PAUSE * 2u32.saturating_pow(tried - 1), Duration::from_secs);
-    (again && tried < TRIES && pause <= LONGEST_PAUSE).then_some(pause)
+    (again && !request.once && tried < TRIES && pause <= LONGEST_PAUSE).then_some(pause)
 }
 
 impl Request {
