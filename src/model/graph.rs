@@ -180,14 +180,45 @@ impl OwnerGraph {
         order
     }
 
-    /// The objects among what was listed that nothing listed owns.
+    /// The objects among what was listed that hang on nothing listed, and one of each cycle that nothing else leads
+    /// to: from these all others can be reached.
     pub fn roots(&self) -> Vec<usize> {
-        let outside = |index: usize| self.snapshot.outside.contains(&self.object(index).uid);
-        let has_owner = |index: usize| {
-            let mut found = self.resolved[index].iter().filter(|resolved| resolved.state.is_found());
-            found.any(|resolved| resolved.owner.is_some_and(|owner| !outside(owner)))
+        let outside = |index: &usize| self.snapshot.outside.contains(&self.object(*index).uid);
+        let listed: Vec<usize> = (0..self.objects().len()).filter(|index| !outside(index)).collect();
+        self.roots_among(&listed)
+    }
+
+    /// The same for a part of the graph: which of `members` hang on no other member.
+    pub fn roots_among(&self, members: &[usize]) -> Vec<usize> {
+        let mut is_member = vec![false; self.objects().len()];
+        for member in members {
+            is_member[*member] = true;
+        }
+        let hangs = |index: usize| {
+            let owners = self.object(index).owners.iter().flat_map(|reference| self.by_uid(&reference.uid));
+            owners.into_iter().any(|owner| *owner != index && is_member[*owner])
         };
-        (0..self.objects().len()).filter(|index| !outside(*index) && !has_owner(*index)).collect()
+        let mut reached = vec![false; self.objects().len()];
+        let mut roots = Vec::new();
+        let mut reach = |root: usize, roots: &mut Vec<usize>| {
+            if std::mem::replace(&mut reached[root], true) {
+                return;
+            }
+            roots.push(root);
+            let mut next = vec![root];
+            while let Some(index) = next.pop() {
+                for dependent in self.dependents(index) {
+                    if is_member[*dependent] && !std::mem::replace(&mut reached[*dependent], true) {
+                        next.push(*dependent);
+                    }
+                }
+            }
+        };
+        // A root is not reached from another one: nothing leads to it.
+        members.iter().filter(|member| !hangs(**member)).for_each(|root| reach(*root, &mut roots));
+        members.iter().for_each(|member| reach(*member, &mut roots));
+        roots.sort_unstable();
+        roots
     }
 }
 
@@ -249,5 +280,29 @@ fn elsewhere(snapshot: &Snapshot, somewhere: Option<usize>, dependent: &Object) 
             OwnerState::OtherNamespace
         }
         Some(_) => OwnerState::Mismatch,
+    }
+}
+
+#[cfg(test)]
+mod roots_tests {
+    use super::super::testing::{at, graph, label};
+
+    #[test]
+    fn every_object_can_be_reached_from_a_root() {
+        let graph = graph(
+            "Job/a
+             Pod/b <- Job/a
+             Pod/c <- Job/gone                  // dangling: nothing in view
+             ConfigMap/d <- ConfigMap/e         // a cycle nothing leads to
+             ConfigMap/e <- ConfigMap/d
+             ConfigMap/f <- ConfigMap/f         // owns itself
+             Secret/g <- ConfigMap/e
+             other:Secret/h <- x:Job/a          // hangs on it, though wrongly",
+        );
+        let names: Vec<String> = graph.roots().iter().map(|root| label(graph.object(*root))).collect();
+        assert_eq!(names, ["ConfigMap/d", "ConfigMap/f", "Job/a", "Pod/c"]);
+        assert_eq!(graph.closure(&graph.roots()).len(), graph.objects().len());
+        let part = [at(&graph, "Pod/b"), at(&graph, "Secret/g")];
+        assert_eq!(graph.roots_among(&part), part);
     }
 }

@@ -9,6 +9,7 @@ pub mod duration;
 pub mod forecast;
 pub mod graph;
 pub mod object;
+pub mod orphan;
 pub mod progress;
 pub mod result;
 pub mod target;

@@ -1,0 +1,102 @@
+//! A fate in a symbol and a word, so that it reads without colour.
+
+use super::look::{Look, Role};
+use super::text::Line;
+use crate::model::forecast::{Entry, Fate, Holder};
+
+/// The symbol and the colour of a fate.
+pub(super) fn symbol(look: Look, fate: Fate) -> (Role, &'static str) {
+    match fate {
+        Fate::Deleted | Fate::CollectedAnyway => (Role::Bad, look.glyph("✗", "x")),
+        Fate::Held => (Role::Caution, look.glyph("■", "#")),
+        Fate::Waits => (Role::Caution, look.glyph("…", "~")),
+        Fate::Kept => (Role::Good, look.glyph("✓", "+")),
+        Fate::Orphaned => (Role::Good, look.glyph("○", "o")),
+        Fate::Leaked => (Role::Caution, "!"),
+    }
+}
+
+/// `✗ deleted`, alone: for a group of objects.
+pub(super) fn word(look: Look, fate: Fate) -> Line {
+    let (role, symbol) = symbol(look, fate);
+    Line::new().styled(role, symbol).plain(" ").styled(role, fate.as_str())
+}
+
+/// The fate of one object with what a person needs to know of it.
+pub(super) fn sentence(look: Look, entry: &Entry) -> Line {
+    let only_a_kubelet = entry.fate == Fate::Held
+        && !entry.held_by.is_empty()
+        && entry.held_by.iter().all(|holder| matches!(holder, Holder::Node(_)));
+    let mut line = if only_a_kubelet && !entry.reason.is_empty() {
+        // Nothing is wrong with it: every running Pod goes this way.
+        let (role, symbol) = symbol(look, Fate::Deleted);
+        Line::new().styled(role, symbol).plain(" ").styled(role, &entry.reason)
+    } else {
+        let mut line = word(look, entry.fate);
+        if entry.fate != Fate::Deleted && !entry.reason.is_empty() {
+            line.push(Role::Plain, ": ");
+            line.push(Role::Plain, &entry.reason);
+        }
+        line
+    };
+    if !entry.certain {
+        let others: Vec<&str> = entry.otherwise.iter().map(|fate| fate.as_str()).collect();
+        line.push(Role::Caution, format!(" (not certain; else {})", others.join(" or ")));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(fate: Fate, held_by: Vec<Holder>, reason: &str) -> Entry {
+        Entry { object: 0, fate, certain: true, otherwise: Vec::new(), held_by, reason: reason.to_owned() }
+    }
+
+    fn text(entry: &Entry) -> String {
+        sentence(Look::PLAIN, entry).render(Look::PLAIN)
+    }
+
+    #[test]
+    fn a_pod_that_its_kubelet_ends_reads_as_going_not_as_held() {
+        let reason = "goes when node-1 confirms (30 s grace)";
+        let node = Holder::Node("node-1".into());
+        let pod = entry(Fate::Held, vec![node.clone()], reason);
+        assert_eq!(text(&pod), "✗ goes when node-1 confirms (30 s grace)");
+        let held = entry(Fate::Held, vec![node, Holder::Finalizer("a/b".into())], "waits for finalizer a/b");
+        assert_eq!(text(&held), "■ held: waits for finalizer a/b");
+    }
+
+    #[test]
+    fn what_a_race_decides_says_so() {
+        let mut kept = entry(Fate::Kept, Vec::new(), "owned by Job/a, which is alive");
+        kept.certain = false;
+        kept.otherwise = vec![Fate::Deleted, Fate::Leaked];
+        assert_eq!(
+            text(&kept),
+            "✓ kept: owned by Job/a, which is alive (not certain; else deleted or leaked)"
+        );
+    }
+
+    #[test]
+    fn every_fate_has_a_word_and_an_ascii_symbol() {
+        let ascii = Look { utf8: false, ..Look::PLAIN };
+        let words: Vec<String> = [
+            Fate::Deleted,
+            Fate::Held,
+            Fate::Waits,
+            Fate::Kept,
+            Fate::Orphaned,
+            Fate::Leaked,
+            Fate::CollectedAnyway,
+        ]
+        .into_iter()
+        .map(|fate| word(ascii, fate).render(ascii))
+        .collect();
+        assert_eq!(
+            words,
+            ["x deleted", "# held", "~ waits", "+ kept", "o orphaned", "! leaked", "x collected-anyway"]
+        );
+    }
+}
