@@ -1,2 +1,6 @@
-//! The integration tests.
-fn main() {}
+//! The integration tests: the real binary against a real control plane, a namespace a test, safe in parallel.
+//!
+//! `CASCADE_TEST_KUBECONFIG` runs those that need no control over the servers against an existing cluster instead.
+#![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
+
+mod support;
