@@ -327,6 +327,14 @@ fn credentials(choice: &Choice, environment: &Environment) -> Result<AuthInfo, F
                 .hint("check the path in the kubeconfig or the flag of that name"));
         }
     }
+    // client-go cuts white space off (transport/token_source.go); kube sends it and fails. A file without any is
+    // left to kube, which reads it again when its token has been replaced.
+    if let Some(text) = user.token_file.as_ref().and_then(|path| std::fs::read_to_string(path).ok())
+        && text.trim() != text
+    {
+        user.token = Some(text.trim().to_owned().into());
+        user.token_file = None;
+    }
     let has_certificate = user.client_certificate.is_some() || user.client_certificate_data.is_some();
     let has_key = user.client_key.is_some() || user.client_key_data.is_some();
     if has_certificate != has_key {

@@ -3,4 +3,5 @@
 //! `CASCADE_TEST_KUBECONFIG` runs those that need no control over the servers against an existing cluster instead.
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 
+mod connection;
 mod support;

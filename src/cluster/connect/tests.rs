@@ -82,6 +82,19 @@ fn a_missing_or_wrong_file_is_named_together_with_its_field() {
     refused(&|c| c.user.client_key = Some(no_pem.clone()), "a client-key but no client-certificate");
 }
 
+#[test]
+fn a_token_file_that_ends_in_a_line_break_is_sent_without_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("token");
+    let mut choice = choice("https://example.com");
+    choice.user.token_file = path.to_str().map(str::to_owned);
+    for (text, sent_by_us) in [("t0ken\n", true), ("t0ken", false)] {
+        fs::write(&path, text).unwrap();
+        let user = config(&choice, &Environment::default()).unwrap().auth_info;
+        assert_eq!((user.token.is_some(), user.token_file.is_none()), (sent_by_us, sent_by_us));
+    }
+}
+
 /// A kubeconfig whose credential plugin appends a line to a file each time it runs.
 #[cfg(unix)]
 fn with_plugin(directory: &Path, script: &str, mode: &str) -> ConnectionOptions {
