@@ -6,6 +6,7 @@ pub mod collector;
 pub mod command;
 pub mod diagnosis;
 pub mod duration;
+pub mod facts;
 pub mod forecast;
 pub mod graph;
 pub mod object;

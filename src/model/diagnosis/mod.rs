@@ -1,11 +1,31 @@
-//! What a stall means: findings, each with a cause, a verdict, the server's own words and safe ways out. The rules
-//! are pure functions over [`super::facts::Facts`], a file a family of causes.
+//! What a stall means: findings, each with a cause, a verdict, the server's own words and safe ways out.
+//!
+//! The rules are pure, a file a family of causes. A rule *asks* ([`Inquiry::ask`]) for what it needs to know; what
+//! is not known yet is written down and asked of the server, and the rules run again with the answers, until nothing
+//! is left to ask. So the decision order stands in one place, and what is asked can never differ from what is used.
+//! The loop around it is `cluster::evidence::examine`.
+
+mod admission;
+mod collector;
+mod finalizer;
+mod inquiry;
+mod ownership;
+mod pod;
+mod reading;
+mod remedy;
+mod walk;
+
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use self::inquiry::Inquiry;
 use super::catalog::Gap;
+use super::command::Caller;
+use super::facts::{Facts, Question, Reply};
 use super::forecast::Holder;
-use super::object::ObjectRef;
+use super::graph::OwnerGraph;
+use super::object::{ObjectRef, Timestamp, Uid};
 
 /// Why an object does not go. The names are a contract (design section 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -141,6 +161,9 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// Ways out, safest first.
     pub remedies: Vec<Remedy>,
+    /// Further objects of the same kind in the same state, not examined one by one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub alike: Vec<ObjectRef>,
 }
 
 /// What a diagnosed object is doing.
@@ -191,4 +214,67 @@ pub struct Diagnosis {
     pub unchecked: Vec<Unchecked>,
     /// Kinds that could not be read.
     pub gaps: Vec<Gap>,
+}
+
+/// How far probes may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Probing {
+    /// Only GET and LIST.
+    Read,
+    /// Also dry runs, which leave nothing behind.
+    #[default]
+    DryRun,
+    /// Also a short-lived ConfigMap, to see whether the collector works.
+    Canary,
+}
+
+/// How fast a deletion goes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pace {
+    /// Objects that are still there.
+    pub left: usize,
+    /// Objects that went per second; none where that is not known.
+    pub per_second: Option<f64>,
+}
+
+/// What is to be explained.
+#[derive(Debug, Clone, Default)]
+pub struct Case {
+    /// The objects that were asked about, there or not.
+    pub targets: Vec<ObjectRef>,
+    /// Objects that should be gone and are still there, marked or not: the doomed ones of a forecast. What hangs in
+    /// Terminating below a target is explained without being listed here.
+    pub doomed: Vec<ObjectRef>,
+    /// Objects that were created after the deletion of their owner began, each UID once, gone again or not.
+    pub created_later: Vec<ObjectRef>,
+    /// The targets below which something moves, and how fast. Nothing else is said of them.
+    pub moving: BTreeMap<Uid, Pace>,
+    /// The time now, by the server's clock as far as it is known.
+    pub now: Timestamp,
+    /// For suggested commands.
+    pub caller: Caller,
+    /// How far probes may go.
+    pub probing: Probing,
+}
+
+/// What the rules still want to know before their answer is final.
+pub fn questions(graph: &OwnerGraph, case: &Case, facts: &Facts) -> Vec<Question> {
+    inquire(graph, case, facts).1
+}
+
+/// What the facts say. Final once [`questions`] is empty; before that, a provisional answer.
+pub fn diagnose(graph: &OwnerGraph, case: &Case, facts: &Facts) -> Diagnosis {
+    inquire(graph, case, facts).0
+}
+
+/// One run of all rules: the (provisional) answer, and what they still want to know.
+pub fn inquire(graph: &OwnerGraph, case: &Case, facts: &Facts) -> (Diagnosis, Vec<Question>) {
+    let mut inquiry = Inquiry::new(graph, case, facts);
+    inquiry.run();
+    inquiry.finish()
+}
+
+/// The finding for a target whose DELETE the server refused, in its own words.
+pub fn refused_delete(target: &ObjectRef, reply: &Reply, caller: &Caller) -> Finding {
+    admission::refused_delete(target, reply, caller)
 }

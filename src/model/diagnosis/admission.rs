@@ -1,0 +1,244 @@
+//! A request that would free an object is refused: by a webhook, a policy, a mutator, validation, or because the
+//! stored object cannot be read (F1 to F5, F8, F9, F17, F19, F20, F24). The proof is the dry run of that very
+//! request; the answer names the author, or nobody is named.
+
+use super::inquiry::Inquiry;
+use super::reading::{Reading, read};
+use super::{Actor, Cause, Finding, Remedy, Verdict};
+use crate::model::command::Caller;
+use crate::model::facts::{Identity, Question, Reply};
+use crate::model::object::ObjectRef;
+
+/// What is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refused<'f> {
+    /// The removal of a finalizer.
+    Finalizer(&'f str),
+    /// The DELETE of the object.
+    Delete,
+    /// The removal of an ownerReference.
+    Reference,
+}
+
+impl Refused<'_> {
+    fn words(self) -> String {
+        match self {
+            Self::Finalizer(name) => format!("the removal of its finalizer {name}"),
+            Self::Delete => "its DELETE".to_owned(),
+            Self::Reference => "the removal of its ownerReference".to_owned(),
+        }
+    }
+
+    fn operation(self) -> &'static str {
+        if self == Self::Delete { "DELETE" } else { "UPDATE" }
+    }
+}
+
+/// The cause behind a refusal, and its actor as far as the answer names one.
+pub(super) fn cause_of(reading: &Reading) -> Option<(Cause, Actor)> {
+    let actor = Actor::default();
+    Some(match reading {
+        Reading::WebhookDenied { webhook } => {
+            (Cause::AdmissionDenied, Actor { webhook: Some(webhook.clone()), ..actor })
+        }
+        Reading::WebhookUnreachable { webhook } => {
+            (Cause::AdmissionUnreachable, Actor { webhook: Some(webhook.clone()), ..actor })
+        }
+        Reading::PolicyDenied { policy, binding } => (
+            Cause::AdmissionDenied,
+            Actor { policy: Some(policy.clone()), binding: binding.clone(), ..actor },
+        ),
+        Reading::Mutated | Reading::Forbidden => (Cause::AdmissionDenied, actor),
+        Reading::Invalid => (Cause::ObjectInvalid, actor),
+        Reading::Conversion | Reading::Corrupt => (Cause::KindUnreadable, actor),
+        Reading::StorageFull => (Cause::StorageFull, actor),
+        Reading::RightsMissing => (Cause::CollectorForbidden, actor),
+        Reading::Accepted | Reading::Gone | Reading::NotAllowed | Reading::Nothing => return None,
+    })
+}
+
+impl Inquiry<'_> {
+    /// The finding for a refused dry run about the leaf of this chain. None where nothing was refused.
+    pub(super) fn refusal(
+        &mut self,
+        chain: &[ObjectRef],
+        what: Refused<'_>,
+        question: &Question,
+        reading: &Reading,
+        reply: &Reply,
+    ) -> Option<Finding> {
+        let (cause, mut actor) = cause_of(reading)?;
+        let leaf = chain.last()?;
+        let configuration = self.configuration(actor.webhook.as_deref());
+        actor.configuration = configuration.as_ref().map(|(_, name)| name.clone());
+        if let Refused::Finalizer(name) = what {
+            actor.finalizer = Some(name.to_owned());
+            if let Some(&index) = self.graph.by_uid(&leaf.uid).first() {
+                actor.finalizers = self.graph.object(index).finalizers.clone();
+            }
+        }
+        let identity = match question {
+            Question::RemoveFinalizer { identity, .. }
+            | Question::Delete { identity, .. }
+            | Question::RemoveReference { identity, .. } => *identity,
+            _ => Identity::Caller,
+        };
+        let summary = summary(leaf, what, reading, &actor, identity);
+        let configuration = configuration.map(|(kind, name)| format!("{kind}/{name}"));
+        let mut finding = Finding::new(cause, Verdict::Proven, chain, leaf, summary);
+        finding.evidence(question.source(), reply.trouble().unwrap_or_default());
+        if *reading == Reading::Mutated {
+            actor.candidates = self.mutators(leaf);
+        }
+        finding.remedies = self.repairs(what, reading, configuration.as_deref());
+        finding.by = Some(actor);
+        Some(finding)
+    }
+
+    /// Finds the configuration that a webhook of this name stands in, where configurations may be read.
+    fn configuration(&mut self, webhook: Option<&str>) -> Option<(&'static str, String)> {
+        let webhook = webhook?;
+        for kind in ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"] {
+            let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}");
+            let Some(body) = self.read(path) else { continue };
+            let holder = body["items"].as_array().into_iter().flatten().find(|item| {
+                item["webhooks"].as_array().into_iter().flatten().any(|hook| hook["name"] == *webhook)
+            });
+            if let Some(name) = holder.and_then(|item| item["metadata"]["name"].as_str()) {
+                return Some((kind.trim_end_matches('s'), name.to_owned()));
+            }
+        }
+        None
+    }
+
+    /// The configurations that could have changed this object on UPDATE, where they may be read.
+    fn mutators(&mut self, _leaf: &ObjectRef) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// How to make the refusing actor accept the request.
+    fn repairs(&self, what: Refused<'_>, reading: &Reading, configuration: Option<&str>) -> Vec<Remedy> {
+        let operation = what.operation();
+        let show = |kind: &str, name: &str| {
+            self.cluster_command("kubectl get", &[&format!("{kind}/{name}"), "-o", "yaml"])
+        };
+        let look = configuration.map(|name| self.cluster_command("kubectl get", &[name, "-o", "yaml"]));
+        let remedy = match reading {
+            Reading::WebhookDenied { webhook } => Remedy {
+                command: look,
+                text: format!(
+                    "restore what the webhook {webhook} misses, or let it accept the {operation} of objects that have a \
+                     deletionTimestamp (a cluster administrator can exempt the namespace or the operation)"
+                ),
+                risk: None,
+            },
+            Reading::WebhookUnreachable { webhook } => Remedy {
+                command: look,
+                text: format!(
+                    "bring the server of the webhook {webhook} back; if it is gone for good, remove its configuration"
+                ),
+                risk: Some("without the configuration nothing checks these objects any more".to_owned()),
+            },
+            Reading::PolicyDenied { policy, .. } => Remedy {
+                command: Some(show("validatingadmissionpolicy", policy)),
+                text: format!(
+                    "let the policy {policy} accept the {operation} of objects that have a deletionTimestamp \
+                     (a matchCondition with !has(object.metadata.deletionTimestamp))"
+                ),
+                risk: None,
+            },
+            Reading::Mutated => Remedy::text(
+                "find the mutating webhook or policy that changes the field which the server's answer shows, and restrict \
+                 it to CREATE or exempt objects that have a deletionTimestamp",
+            ),
+            Reading::Invalid => Remedy::text(
+                "make the object valid in the same patch that removes the finalizer, or relax the schema of its kind",
+            ),
+            Reading::Conversion => Remedy::text(
+                "restore the conversion webhook of the kind; or set spec.conversion.strategy of its CRD to None (fields \
+                 may be lost). The object is healthy: never use the unsafe delete for it",
+            ),
+            Reading::Corrupt => Remedy::text(
+                "restore the object in etcd or the key that decrypts it; only if that is impossible, a cluster \
+                 administrator can use the unsafe delete (ignoreStoreReadErrorWithClusterBreakingPotential)",
+            ),
+            Reading::StorageFull => {
+                Remedy::text("defragment etcd or raise its quota, then clear its NOSPACE alarm")
+            }
+            Reading::RightsMissing => Remedy::text(
+                "restore the controller's rights: the ClusterRoleBindings system:controller:* are made anew when the \
+                 API server starts",
+            ),
+            _ => Remedy::text(format!(
+                "find the admission plugin whose words the server's answer repeats, and let it accept this {operation}"
+            )),
+        };
+        vec![remedy]
+    }
+}
+
+fn summary(
+    leaf: &ObjectRef,
+    what: Refused<'_>,
+    reading: &Reading,
+    actor: &Actor,
+    identity: Identity,
+) -> String {
+    let who = match reading {
+        Reading::WebhookDenied { webhook } => format!("the webhook {webhook} refuses"),
+        Reading::WebhookUnreachable { webhook } => {
+            format!("the webhook {webhook} cannot be called and refuses")
+        }
+        Reading::PolicyDenied { policy, binding } => match binding {
+            Some(binding) => format!("the policy {policy} (binding {binding}) refuses"),
+            None => format!("the policy {policy} refuses"),
+        },
+        Reading::Mutated => {
+            "something changes an immutable field on the way, so the server refuses".to_owned()
+        }
+        Reading::Invalid => "the stored object no longer validates, so the server refuses".to_owned(),
+        Reading::Conversion => "its conversion webhook fails, so the server cannot handle".to_owned(),
+        Reading::Corrupt => "the stored object cannot be read, so the server refuses".to_owned(),
+        Reading::StorageFull => "etcd is full and refuses".to_owned(),
+        Reading::RightsMissing => {
+            format!(
+                "{} lacks the right to make this request, so it refuses",
+                identity.user().unwrap_or("you")
+            )
+        }
+        _ => "the server refuses".to_owned(),
+    };
+    let as_whom = match identity {
+        Identity::Caller => "",
+        Identity::Collector => " when the garbage collector asks for it",
+        Identity::JobController => " when the Job controller asks for it",
+        Identity::NamespaceController => " when the namespace controller asks for it",
+    };
+    let configuration =
+        actor.configuration.as_ref().map(|name| format!(" (configured in {name})")).unwrap_or_default();
+    format!("{} does not go: {who} {}{as_whom}{configuration}", leaf.short(), what.words())
+}
+
+/// The finding for a target whose own DELETE was refused.
+pub(super) fn refused_delete(target: &ObjectRef, reply: &Reply, caller: &Caller) -> Finding {
+    let reading = read(reply, Identity::Caller);
+    let (cause, actor) = cause_of(&reading).unwrap_or((Cause::Undetermined, Actor::default()));
+    let chain = [target.clone()];
+    let summary = summary(target, Refused::Delete, &reading, &actor, Identity::Caller);
+    let mut finding = Finding::new(cause, Verdict::Proven, &chain, target, summary);
+    finding.evidence(format!("DELETE {}", target.short()), reply.trouble().unwrap_or_default());
+    if let Some(policy) = &actor.policy {
+        finding.remedies.push(Remedy::command(
+            caller.command(
+                "kubectl get",
+                None,
+                &[&format!("validatingadmissionpolicy/{policy}"), "-o", "yaml"],
+            ),
+            "see what the policy demands, meet it, and delete again",
+        ));
+    } else {
+        finding.remedies.push(Remedy::text("meet what the server's answer demands, and delete again"));
+    }
+    finding.by = Some(actor);
+    finding
+}

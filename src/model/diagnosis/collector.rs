@@ -1,0 +1,360 @@
+//! The garbage collector could act and does not: it is down, has lost its rights, is refused, waits in back-off, or
+//! its picture is stale (F18 to F22, G8). By exclusion: these are asked only after the request itself was accepted
+//! and nothing in the ownerReferences explains the stall.
+
+use super::admission::Refused;
+use super::inquiry::{Inquiry, span};
+use super::reading::Reading;
+use super::{Cause, Finding, Remedy, Verdict};
+use crate::model::facts::{Identity, Question, Reply, Subject};
+use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, ObjectRef, Timestamp};
+
+/// The Lease that the leading controller manager renews every few seconds (reference P6).
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
+/// The collector's back-off is capped at 1000 s; past twice that it is no longer back-off (reference B.0).
+const BACK_OFF_SECONDS: i64 = 2000;
+
+/// What the Lease tells.
+enum Lease {
+    Stale(String),
+    Fresh(String),
+    Unknown,
+}
+
+impl Inquiry<'_> {
+    /// Explains a Terminating object that holds only the collector's own finalizer and is blocked by nothing.
+    pub(super) fn own_finalizer(&mut self, index: usize, chain: &[ObjectRef]) -> Option<Finding> {
+        let graph = self.graph;
+        let object = graph.object(index);
+        let finalizer =
+            [FOREGROUND_FINALIZER, ORPHAN_FINALIZER].into_iter().find(|own| object.has_finalizer(own))?;
+        let question = |identity| Question::RemoveFinalizer {
+            subject: Subject::of(object),
+            finalizer: finalizer.to_owned(),
+            identity,
+        };
+        let mut finding = self.refused_or_idle(index, chain, Refused::Finalizer(finalizer), question)?;
+        if let Some(remedy) = self.background(index, None) {
+            finding.remedies.insert(0, remedy);
+        }
+        Some(finding)
+    }
+
+    /// Explains a live object that the collector should delete: nothing in its references speaks against it.
+    pub(super) fn undeleted(&mut self, index: usize, chain: &[ObjectRef]) -> Option<Finding> {
+        let graph = self.graph;
+        let object = graph.object(index);
+        let question = |identity| Question::Delete { subject: Subject::of(object), identity };
+        let mut finding = self.refused_or_idle(index, chain, Refused::Delete, question)?;
+        if let Some(remedy) = self.background_on_target(chain) {
+            finding.remedies.push(remedy);
+        }
+        Some(finding)
+    }
+
+    /// Explains a live object that has another living owner and should only lose one reference (F9), which holds the
+    /// owner at the end of `to`.
+    pub(super) fn unreleased(
+        &mut self,
+        index: usize,
+        chain: &[ObjectRef],
+        to: &ObjectRef,
+    ) -> Option<Finding> {
+        let graph = self.graph;
+        let object = graph.object(index);
+        let question = |identity| Question::RemoveReference {
+            subject: Subject::of(object),
+            owner: to.uid.clone(),
+            identity,
+        };
+        let mut finding = self.refused_or_idle(index, chain, Refused::Reference, question)?;
+        finding.also(Cause::KeptByOtherOwner);
+        if let Some(owner) = self.graph.by_uid(&to.uid).first() {
+            let stays = format!(
+                "{} keeps a reference to an owner that is gone, which is harmless",
+                object.reference().short()
+            );
+            if let Some(remedy) = self.background(*owner, Some(&stays)) {
+                finding.remedies.push(remedy);
+            }
+        }
+        Some(finding)
+    }
+
+    /// The request as the caller, then as the collector; where both pass, what keeps the collector from sending it.
+    fn refused_or_idle(
+        &mut self,
+        index: usize,
+        chain: &[ObjectRef],
+        what: Refused<'_>,
+        question: impl Fn(Identity) -> Question,
+    ) -> Option<Finding> {
+        let lease = self.lease();
+        let mine = question(Identity::Caller);
+        let theirs = question(Identity::Collector);
+        // Both are asked in one round.
+        let (as_me, as_collector) = (self.probe(&mine), self.probe(&theirs));
+        let (my_reading, my_reply) = as_me?;
+        if let Some(mut finding) = self.refusal(chain, what, &mine, &my_reading, my_reply) {
+            if let Lease::Stale(text) = &lease {
+                finding.also(Cause::CollectorDown);
+                finding.evidence(format!("GET {LEASE}"), text.clone());
+            }
+            return Some(finding);
+        }
+        let (their_reading, their_reply) = as_collector?;
+        if let Some(mut finding) = self.refusal(chain, what, &theirs, &their_reading, their_reply) {
+            if my_reading == Reading::Accepted {
+                finding.evidence(mine.source(), "accepted: only the collector is refused");
+            }
+            return Some(finding);
+        }
+        let impersonated = their_reading == Reading::Accepted;
+        let mut finding =
+            self.idle(index, chain, what, &lease, my_reading == Reading::Accepted, impersonated);
+        for (question, reading) in [(&mine, &my_reading), (&theirs, &their_reading)] {
+            if *reading == Reading::Accepted {
+                finding.evidence(question.source(), "accepted");
+            }
+        }
+        Some(finding)
+    }
+
+    /// Nobody refuses, and yet the collector does not act.
+    fn idle(
+        &mut self,
+        index: usize,
+        chain: &[ObjectRef],
+        what: Refused<'_>,
+        lease: &Lease,
+        accepted: bool,
+        impersonated: bool,
+    ) -> Finding {
+        let object = self.graph.object(index);
+        let leaf = object.reference();
+        let name = leaf.short();
+        let act = match what {
+            Refused::Delete => "delete it",
+            Refused::Reference => "remove its ownerReference",
+            Refused::Finalizer(_) => "remove its finalizer",
+        };
+        let down = |verdict, text: String| Finding::new(Cause::CollectorDown, verdict, chain, &leaf, text);
+        let restart =
+            Remedy::text("restart or repair kube-controller-manager: everything waiting is then collected");
+        if let Lease::Stale(text) = lease {
+            let mut finding = down(
+                Verdict::Proven,
+                format!(
+                    "{name} waits for the garbage collector to {act}, and kube-controller-manager is not running"
+                ),
+            );
+            finding.evidence(format!("GET {LEASE}"), text.clone());
+            finding.remedies.push(restart);
+            return finding;
+        }
+        if let Some(finding) = self.canary(chain, &leaf) {
+            return finding;
+        }
+        if let Some(finding) = self.rights(index, chain, &leaf, what, impersonated) {
+            return finding;
+        }
+        let age = self.age_on(chain);
+        let mut finding = match (impersonated, lease, what) {
+            // The reference's F21 and F22, without a nudge: which one is a matter of age (design section 3).
+            (true, Lease::Fresh(_), _) => {
+                let (cause, also) = if age < BACK_OFF_SECONDS {
+                    (Cause::CollectorBackoff, Cause::CollectorStale)
+                } else {
+                    (Cause::CollectorStale, Cause::CollectorBackoff)
+                };
+                let text = if cause == Cause::CollectorBackoff {
+                    format!(
+                        "{name} could go: nothing refuses it now. The garbage collector tries again in growing intervals, \
+                         at the latest in {}",
+                        span(age.clamp(1, 1000))
+                    )
+                } else {
+                    format!(
+                        "{name} could go: nothing refuses it, and it has waited longer than the garbage collector's longest \
+                         interval; its picture of the cluster seems stale"
+                    )
+                };
+                let mut finding = Finding::new(cause, Verdict::Consistent, chain, &leaf, text);
+                finding.also(also);
+                finding.remedies.push(if cause == Cause::CollectorBackoff {
+                    Remedy::text(format!("wait {}", span(age.clamp(1, 1000))))
+                } else {
+                    Remedy::text("restart the leading kube-controller-manager")
+                });
+                finding
+            }
+            // C18 without the right to impersonate: the collector did the rest and is kept from this one request.
+            (false, _, Refused::Finalizer(_)) if accepted => {
+                let mut finding = Finding::new(
+                    Cause::AdmissionDenied,
+                    Verdict::Consistent,
+                    chain,
+                    &leaf,
+                    format!(
+                        "{name} could go: no dependent blocks it, and your own dry run of the request passes; so the garbage \
+                         collector is refused where you are not, or does not run"
+                    ),
+                );
+                if !matches!(lease, Lease::Fresh(_)) {
+                    finding.also(Cause::CollectorDown);
+                }
+                finding.also(Cause::CollectorBackoff);
+                finding.also(Cause::CollectorStale);
+                finding.remedies.push(Remedy::text(
+                    "ask a cluster administrator to run this diagnosis: whether admission refuses the garbage collector, and \
+                     whether kube-controller-manager runs",
+                ));
+                finding
+            }
+            _ => {
+                let verdict = if accepted { Verdict::Consistent } else { Verdict::Unknown };
+                let mut finding = down(
+                    if matches!(lease, Lease::Unknown) { Verdict::Unknown } else { verdict },
+                    format!(
+                        "{name} waits for the garbage collector to {act}; whether the garbage collector works could not be seen"
+                    ),
+                );
+                if matches!(lease, Lease::Fresh(_)) {
+                    finding.cause = Cause::CollectorBackoff;
+                    finding.also(Cause::CollectorStale);
+                }
+                finding.remedies.push(Remedy::text(
+                    "ask a cluster administrator whether kube-controller-manager runs and what its log says of this object",
+                ));
+                finding
+            }
+        };
+        if let Lease::Fresh(text) = lease {
+            finding.evidence(format!("GET {LEASE}"), text.clone());
+        }
+        finding
+    }
+
+    /// The age of the deletion that this chain hangs on, in seconds: that of its last member that has one.
+    fn age_on(&self, chain: &[ObjectRef]) -> i64 {
+        let ages = chain.iter().rev().filter_map(|link| {
+            let index = *self.graph.by_uid(&link.uid).first()?;
+            let object = self.graph.object(index);
+            object.is_terminating().then(|| self.age(object))
+        });
+        ages.into_iter().next().unwrap_or(0)
+    }
+
+    /// The collector's rights (P5), where acting as it was not allowed.
+    fn rights(
+        &mut self,
+        index: usize,
+        chain: &[ObjectRef],
+        leaf: &ObjectRef,
+        what: Refused<'_>,
+        impersonated: bool,
+    ) -> Option<Finding> {
+        if impersonated {
+            return None;
+        }
+        let resource = self.graph.object(index).resource.clone();
+        let question = Question::Access {
+            identity: Identity::Collector,
+            verb: if what == Refused::Delete { "delete" } else { "patch" },
+            group: resource.group.clone(),
+            resource: resource.plural.clone(),
+            namespace: leaf.namespace.clone().unwrap_or_default(),
+        };
+        let reply = self.ask(&question)?;
+        match reply.body().map(|body| &body["status"]) {
+            Some(status) if status["allowed"] == false => {
+                let mut finding = Finding::new(
+                    Cause::CollectorForbidden,
+                    Verdict::Proven,
+                    chain,
+                    leaf,
+                    format!(
+                        "{} does not go: the garbage collector has lost the right to free it",
+                        leaf.short()
+                    ),
+                );
+                finding.evidence(question.source(), status.to_string());
+                finding.remedies.push(Remedy::text(
+                    "restore the ClusterRoleBinding system:controller:generic-garbage-collector: it is made anew when the API \
+                     server starts",
+                ));
+                Some(finding)
+            }
+            Some(_) => None,
+            None => {
+                self.note(&question, reply);
+                None
+            }
+        }
+    }
+
+    /// Whether the collector collects at all (P7); only with `--probe=canary`.
+    fn canary(&mut self, chain: &[ObjectRef], leaf: &ObjectRef) -> Option<Finding> {
+        let namespace = leaf.namespace.clone().unwrap_or_else(|| "default".to_owned());
+        let question = Question::Canary { namespace };
+        let reply = self.ask(&question)?;
+        // The canary was still there at the end of its time.
+        if let Reply::Answer { body, .. } = reply
+            && body["collected"] == false
+        {
+            let mut finding = Finding::new(
+                Cause::CollectorDown,
+                Verdict::Proven,
+                chain,
+                leaf,
+                format!("{} waits for the garbage collector, which does not collect", leaf.short()),
+            );
+            finding.evidence(question.source(), body["text"].as_str().unwrap_or_default());
+            finding.remedies.push(Remedy::text("restart or repair kube-controller-manager"));
+            return Some(finding);
+        }
+        None
+    }
+
+    /// Whether a controller manager leads (P6).
+    fn lease(&mut self) -> Lease {
+        let question = Question::Get(LEASE.to_owned());
+        let Some(reply) = self.ask(&question) else { return Lease::Unknown };
+        let Reply::Answer { body, date } = reply else {
+            // Managed clusters hide or rename it.
+            self.note(&question, reply);
+            return Lease::Unknown;
+        };
+        let spec = &body["spec"];
+        let renewed = spec["renewTime"].as_str().and_then(|time| time.parse::<Timestamp>().ok());
+        let holder = spec["holderIdentity"].as_str().unwrap_or_default();
+        let duration = spec["leaseDurationSeconds"].as_i64().unwrap_or(15);
+        let Some(renewed) = renewed else {
+            self.unchecked("Lease kube-system/kube-controller-manager", "it has no renewTime");
+            return Lease::Unknown;
+        };
+        // Both times are the server's side's; our own clock may be wrong.
+        let ago = date.unwrap_or(self.case.now).as_second() - renewed.as_second();
+        if holder.is_empty() {
+            Lease::Stale(format!("no holder since {renewed}: the controller manager stopped"))
+        } else if ago > duration {
+            Lease::Stale(format!(
+                "last renewed {} ago, at {renewed}, by {holder}; it is valid for {duration} s",
+                span(ago)
+            ))
+        } else {
+            Lease::Fresh(format!("renewed {} ago by {holder}", span(ago.max(0))))
+        }
+    }
+
+    /// Adds the Lease to a finding if it is stale; true then.
+    pub(super) fn stale_lease(&mut self, finding: &mut Finding) -> bool {
+        match self.lease() {
+            Lease::Stale(text) => {
+                finding.evidence(format!("GET {LEASE}"), text);
+                true
+            }
+            Lease::Fresh(_) | Lease::Unknown => false,
+        }
+    }
+}

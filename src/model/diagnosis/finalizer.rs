@@ -1,0 +1,387 @@
+//! A finalizer that is not the collector's own holds an object (F6, F25, T6, T7, B.7): who serves it, who set it,
+//! whether anything that looks like its controller runs, and what its removal leaves behind.
+
+use serde_json::Value;
+
+use super::admission::Refused;
+use super::inquiry::{Inquiry, span};
+use super::reading::Reading;
+use super::{Actor, Cause, Finding, Remedy, Verdict};
+use crate::model::facts::{Identity, Question, Subject};
+use crate::model::object::{Object, ObjectRef};
+
+/// The finalizer of Pods that a Job still has to count.
+pub(super) const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
+
+/// A finalizer that Kubernetes itself, or a well-known add-on, serves (reference B.7).
+struct Known {
+    name: &'static str,
+    server: &'static str,
+    waits_for: &'static str,
+    leaves: &'static str,
+}
+
+const KNOWN: [Known; 11] = [
+    Known {
+        name: JOB_TRACKING,
+        server: "the Job controller of the controller manager",
+        waits_for: "the Pod to be counted for its Job",
+        leaves: "a Job that still runs may count this Pod wrongly",
+    },
+    Known {
+        name: "kubernetes.io/pvc-protection",
+        server: "the PVC protection controller of the controller manager",
+        waits_for: "every scheduled Pod that mounts the claim to be deleted, finished ones too",
+        leaves: "a Pod may lose its storage while it runs",
+    },
+    Known {
+        name: "kubernetes.io/pv-protection",
+        server: "the PV protection controller of the controller manager",
+        waits_for: "the volume to be no longer bound to a claim",
+        leaves: "a claim may lose its volume",
+    },
+    Known {
+        name: "service.kubernetes.io/load-balancer-cleanup",
+        server: "the cloud controller manager",
+        waits_for: "the cloud load balancer to be deleted",
+        leaves: "the cloud load balancer may stay and cost money: check it there first",
+    },
+    Known {
+        name: "networking.k8s.io/service-cidr-finalizer",
+        server: "the ServiceCIDR controller of the controller manager",
+        waits_for: "no IPAddress of the range to be in use",
+        leaves: "Services may hold addresses outside every range",
+    },
+    Known {
+        name: "resource.kubernetes.io/delete-protection",
+        server: "the resource claim controller of the controller manager",
+        waits_for: "the claim to be unreserved and deallocated",
+        leaves: "a device may stay allocated",
+    },
+    Known {
+        name: "scheduling.k8s.io/podgroup-protection",
+        server: "the Pod group controller of the controller manager",
+        waits_for: "the Pods of the group to be gone",
+        leaves: "its Pods lose their group",
+    },
+    Known {
+        name: "kubernetes.io/vac-protection",
+        server: "the VolumeAttributesClass protection controller of the controller manager",
+        waits_for: "no claim or volume to use the class",
+        leaves: "claims name a class that does not exist",
+    },
+    Known {
+        name: "external-provisioner.volume.kubernetes.io/finalizer",
+        server: "the provisioner of the volume's CSI driver",
+        waits_for: "the disk behind the volume to be deleted",
+        leaves: "the disk stays and costs money",
+    },
+    Known {
+        name: "kubernetes.io/pv-controller",
+        server: "the volume controller of the controller manager",
+        waits_for: "the disk behind the volume to be deleted",
+        leaves: "the disk stays and costs money",
+    },
+    Known {
+        name: "customresourcecleanup.apiextensions.k8s.io",
+        server: "the API server itself",
+        waits_for: "every instance of the kind to be gone",
+        leaves: "instances become unreachable, and come back when the CRD is created again: never remove it by hand",
+    },
+];
+
+fn known(finalizer: &str) -> Option<&'static Known> {
+    KNOWN.iter().find(|known| known.name == finalizer)
+}
+
+impl Inquiry<'_> {
+    /// Explains the foreign finalizers of a Terminating object. None where it has none.
+    pub(super) fn finalizers(&mut self, index: usize, chain: &[ObjectRef]) -> Option<Finding> {
+        let graph = self.graph;
+        let object = graph.object(index);
+        let foreign: Vec<&str> = object.foreign_finalizers().collect();
+        let mut findings: Vec<Finding> = Vec::new();
+        let mut refused = false;
+        for finalizer in &foreign {
+            let (finding, is_refusal) = self.finalizer(index, finalizer, chain);
+            // A refused patch beats the finalizers that wait for something else.
+            if is_refusal && !refused {
+                findings.insert(0, finding);
+            } else {
+                findings.push(finding);
+            }
+            refused |= is_refusal;
+        }
+        let mut findings = findings.into_iter();
+        let mut first = findings.next()?;
+        for next in findings {
+            first.then(next);
+        }
+        Some(first)
+    }
+
+    /// Explains one finalizer; true where its removal is refused.
+    fn finalizer(&mut self, index: usize, finalizer: &str, chain: &[ObjectRef]) -> (Finding, bool) {
+        let graph = self.graph;
+        let object = graph.object(index);
+        let leaf = object.reference();
+        let mut identities = vec![Identity::Caller];
+        if finalizer == JOB_TRACKING {
+            identities.push(Identity::JobController);
+        }
+        let mut accepted = None;
+        for identity in identities {
+            let question = Question::RemoveFinalizer {
+                subject: Subject::of(object),
+                finalizer: finalizer.to_owned(),
+                identity,
+            };
+            let Some((reading, reply)) = self.probe(&question) else { continue };
+            if let Some(mut finding) =
+                self.refusal(chain, Refused::Finalizer(finalizer), &question, &reading, reply)
+            {
+                if let Some(remedy) = self.background_on_target(chain) {
+                    finding.remedies.push(remedy);
+                }
+                return (finding, true);
+            }
+            if reading == Reading::Accepted {
+                accepted = Some(question.source());
+            }
+        }
+        let mut finding = match finalizer {
+            JOB_TRACKING => self.job_tracking(index, chain),
+            _ => self.held(index, finalizer, chain),
+        };
+        finding.evidence(
+            format!("metadata.finalizers of {}", leaf.short()),
+            Value::from(object.finalizers.clone()).to_string(),
+        );
+        if let Some(source) = accepted {
+            finding.evidence(source, "accepted: nothing refuses the removal, nobody has asked for it");
+        }
+        self.author(index, finalizer, &mut finding);
+        for event in self.events(index) {
+            finding.evidence(event.source, event.text);
+        }
+        if let Some(remedy) = self.background_on_target(chain) {
+            finding.remedies.insert(0, remedy);
+        }
+        if let Some(actor) = &mut finding.by {
+            actor.finalizer = Some(finalizer.to_owned());
+            actor.finalizers = object.finalizers.clone();
+        }
+        (finding, false)
+    }
+
+    /// A finalizer whose controller has not acted.
+    fn held(&mut self, index: usize, finalizer: &str, chain: &[ObjectRef]) -> Finding {
+        let object = self.graph.object(index);
+        let leaf = object.reference();
+        let age = span(self.age(object));
+        let blocking = match chain.iter().rev().nth(1) {
+            Some(owner) if self.graph.blocks(index, &owner.uid) => {
+                format!(", and blocks {} (blockOwnerDeletion: true)", owner.short())
+            }
+            _ => String::new(),
+        };
+        let mut finding = Finding::new(Cause::FinalizerHeld, Verdict::Proven, chain, &leaf, String::new())
+            .by(Actor::default());
+        match known(finalizer) {
+            Some(known) => {
+                finding.summary = format!(
+                    "{} has waited {age} for {}, which removes the finalizer {finalizer} after {}{blocking}",
+                    leaf.short(),
+                    known.server,
+                    known.waits_for
+                );
+                finding
+                    .remedies
+                    .push(Remedy::text(format!("make sure that {} runs, and give it time", known.server)));
+                finding.remedies.extend(self.remove_finalizer(index, finalizer, known.leaves));
+            }
+            None => {
+                let runs = self.controllers(index, finalizer, &mut finding);
+                finding.summary = format!(
+                    "{} has waited {age} for the controller of the finalizer {finalizer}{blocking}{runs}",
+                    leaf.short()
+                );
+                finding.remedies.push(Remedy::text(format!(
+                    "start or repair the controller that serves {finalizer}: it cleans up and removes the finalizer itself"
+                )));
+                finding.remedies.extend(self.remove_finalizer(
+                    index,
+                    finalizer,
+                    "what its controller would have cleaned up stays, outside the cluster too",
+                ));
+            }
+        }
+        finding
+    }
+
+    /// The Job controller has not counted a Pod (reference T6).
+    fn job_tracking(&mut self, index: usize, chain: &[ObjectRef]) -> Finding {
+        let graph = self.graph;
+        let object = graph.object(index);
+        let leaf = object.reference();
+        let mut finding = Finding::new(
+            Cause::JobTracking,
+            Verdict::Consistent,
+            chain,
+            &leaf,
+            format!(
+                "{} has waited {} for the Job controller, which alone removes {JOB_TRACKING}",
+                leaf.short(),
+                span(self.age(object))
+            ),
+        )
+        .by(Actor::default());
+        if self.stale_lease(&mut finding) {
+            finding.also(Cause::CollectorDown);
+        }
+        let controller = object.owners.iter().find(|owner| owner.controller);
+        if let Some(owner) =
+            controller.filter(|owner| !(owner.kind == "Job" && owner.api_version == "batch/v1"))
+        {
+            finding.verdict = Verdict::Proven;
+            finding.summary = format!(
+                "{}: its controller is {}/{}, no Job, so the Job controller never removes {JOB_TRACKING}",
+                finding.summary, owner.kind, owner.name
+            );
+        }
+        finding.remedies.push(Remedy::text("make sure that kube-controller-manager runs, and give it time"));
+        finding.remedies.extend(self.remove_finalizer(
+            index,
+            JOB_TRACKING,
+            known(JOB_TRACKING).map_or("", |known| known.leaves),
+        ));
+        finding
+    }
+
+    /// Who wrote the finalizer, and when, by managedFields.
+    fn author(&mut self, index: usize, finalizer: &str, finding: &mut Finding) {
+        let Some(whole) = self.whole(index) else { return };
+        let key = format!("v:\"{finalizer}\"");
+        let entries = whole["metadata"]["managedFields"].as_array().into_iter().flatten();
+        let entry = entries
+            .filter(|entry| entry["fieldsV1"]["f:metadata"]["f:finalizers"].get(&key).is_some())
+            .max_by_key(|entry| entry["time"].as_str().unwrap_or_default());
+        if let Some(entry) = entry {
+            let manager = entry["manager"].as_str().unwrap_or_default();
+            let time = entry["time"].as_str().unwrap_or_default();
+            finding.evidence("metadata.managedFields", format!("{finalizer} was set by {manager} at {time}"));
+            if let Some(actor) = &mut finding.by {
+                actor.manager = Some(manager.to_owned());
+            }
+        }
+        // Many operators say in their status why they do not finish.
+        let conditions = whole["status"]["conditions"].as_array().into_iter().flatten();
+        for condition in conditions.filter(|condition| speaks_of_deletion(condition)).take(3) {
+            finding.evidence(
+                format!("status condition {}", condition["type"].as_str().unwrap_or_default()),
+                condition["message"].as_str().unwrap_or_default(),
+            );
+        }
+    }
+
+    /// Whether anything runs that looks like the finalizer's controller: consistent at best, never proven.
+    fn controllers(&mut self, index: usize, finalizer: &str, finding: &mut Finding) -> String {
+        let object = self.graph.object(index);
+        let words = name_words(finalizer, object);
+        if words.is_empty() {
+            return String::new();
+        }
+        let mut seen = 0;
+        let mut matching = Vec::new();
+        for kind in ["deployments", "statefulsets", "daemonsets"] {
+            let Some(body) = self.read(format!("/apis/apps/v1/{kind}?limit=2000")) else { continue };
+            seen += 1;
+            for item in body["items"].as_array().into_iter().flatten() {
+                if looks_like(item, &words) {
+                    matching.push(describe_workload(kind, item));
+                }
+            }
+        }
+        let searched = "Deployments, StatefulSets and DaemonSets of all namespaces";
+        match (seen, matching.as_slice()) {
+            (3, []) => {
+                finding.evidence(searched, format!("none has {} in its name or images", words.join(" or ")));
+                "; nothing that looks like it runs in the cluster".to_owned()
+            }
+            (_, []) => String::new(),
+            (_, found) => {
+                let found = found.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
+                finding.evidence(searched, format!("{found} may be its controller"));
+                format!("; {found} may be it")
+            }
+        }
+    }
+}
+
+/// The words of a finalizer's domain that may also stand in the name of its controller.
+fn name_words(finalizer: &str, object: &Object) -> Vec<String> {
+    let domain = finalizer.split('/').next().unwrap_or_default();
+    let group = object.resource.group.as_str();
+    let generic = [
+        "io",
+        "com",
+        "org",
+        "net",
+        "dev",
+        "k8s",
+        "kubernetes",
+        "sh",
+        "cloud",
+        "finalizer",
+        "finalizers",
+        "www",
+        "test",
+        "local",
+        "apps",
+        "batch",
+        "core",
+        "api",
+        "app",
+        "sigs",
+        "x-k8s",
+        "cluster",
+        "storage",
+        "networking",
+        "policy",
+    ];
+    let mut words: Vec<String> = domain
+        .split('.')
+        .chain(group.split('.'))
+        .filter(|word| word.len() > 2 && !generic.contains(word))
+        .map(str::to_lowercase)
+        .collect();
+    words.sort();
+    words.dedup();
+    words
+}
+
+fn looks_like(workload: &Value, words: &[String]) -> bool {
+    let mut texts = vec![workload["metadata"]["name"].as_str().unwrap_or_default().to_lowercase()];
+    let containers = workload["spec"]["template"]["spec"]["containers"].as_array().into_iter().flatten();
+    texts.extend(containers.filter_map(|container| container["image"].as_str()).map(str::to_lowercase));
+    words.iter().any(|word| texts.iter().any(|text| text.contains(word.as_str())))
+}
+
+fn describe_workload(kind: &str, workload: &Value) -> String {
+    let text = |field: &str| workload["metadata"][field].as_str().unwrap_or_default();
+    let number = |field: &str| workload["status"][field].as_i64().unwrap_or(0);
+    let (ready, wanted) = if kind == "daemonsets" {
+        (number("numberReady"), number("desiredNumberScheduled"))
+    } else {
+        (number("readyReplicas"), workload["spec"]["replicas"].as_i64().unwrap_or(1))
+    };
+    let kind = kind.trim_end_matches('s');
+    format!("{kind} {}/{} ({ready} of {wanted} ready)", text("namespace"), text("name"))
+}
+
+fn speaks_of_deletion(condition: &Value) -> bool {
+    ["type", "reason", "message"].iter().any(|field| {
+        let text = condition[*field].as_str().unwrap_or_default().to_lowercase();
+        text.contains("delet") || text.contains("finaliz") || text.contains("terminat")
+    })
+}

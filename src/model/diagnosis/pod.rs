@@ -1,0 +1,224 @@
+//! A Pod that waits for its kubelet (reference B.5, T1 to T4, T8): the API server keeps a scheduled Pod until the
+//! kubelet confirms that its containers have stopped, by a DELETE with grace 0.
+
+use super::inquiry::{Inquiry, span};
+use super::{Actor, Cause, Finding, Remedy, Verdict};
+use crate::model::facts::{Question, segment};
+use crate::model::object::ObjectRef;
+
+/// So long a Pod on a missing node is nothing to worry about: Pod GC removes it (reference T3: 40 s of quarantine and
+/// a loop of 20 s), in seconds after its deletionTimestamp.
+pub(super) const MISSING_NODE_SECONDS: i64 = 120;
+
+impl Inquiry<'_> {
+    /// Explains a Terminating Pod that a kubelet has not confirmed yet. None where no kubelet is waited for.
+    pub(super) fn kubelet(&mut self, index: usize, chain: &[ObjectRef]) -> Option<Finding> {
+        let graph = self.graph;
+        let object = graph.object(index);
+        let grace = object.grace_seconds.unwrap_or(0);
+        if !object.is("", "Pod") || grace == 0 || !object.is_terminating() {
+            return None;
+        }
+        let details = graph.snapshot().details.pods.get(&object.uid);
+        let whole = self.whole(index);
+        let node = details
+            .map(|pod| pod.node.clone())
+            .filter(|node| !node.is_empty())
+            .or_else(|| whole.and_then(|pod| pod["spec"]["nodeName"].as_str()).map(str::to_owned))
+            .unwrap_or_default();
+        let leaf = object.reference();
+        let name = leaf.short();
+        let left = object.deleted.map_or(0, |end| end.as_second() - self.case.now.as_second());
+        let mirror = details.is_some_and(|pod| pod.mirror)
+            || whole
+                .is_some_and(|pod| pod["metadata"]["annotations"]["kubernetes.io/config.mirror"].is_string());
+        if mirror {
+            let mut finding = Finding::new(
+                Cause::MirrorPod,
+                Verdict::Proven,
+                chain,
+                &leaf,
+                format!("{name} is the mirror of a static Pod: the kubelet of {node} makes it anew until its manifest is gone"),
+            )
+            .by(Actor { node: Some(node.clone()), ..Actor::default() });
+            finding.evidence("metadata.annotations", "kubernetes.io/config.mirror");
+            finding.remedies.push(Remedy::text(format!("remove its manifest on the node {node}")));
+            return Some(finding);
+        }
+        if node.is_empty() {
+            // Not readable, or not scheduled: an unscheduled Pod has no grace period (reference A.1).
+            if left > 0 {
+                return Some(self.in_grace(chain, &leaf, grace, left, None));
+            }
+            return None;
+        }
+        let path = format!("/api/v1/nodes/{}", segment(&node));
+        let question = Question::Get(path);
+        let reply = self.ask(&question)?;
+        if reply.is_absent() {
+            let mut finding = Finding::new(
+                Cause::NodeMissing,
+                Verdict::Proven,
+                chain,
+                &leaf,
+                format!(
+                    "{name} ran on the node {node}, which does not exist any more: the Pod garbage collector removes \
+                     such Pods within about a minute"
+                ),
+            )
+            .by(Actor { node: Some(node.clone()), ..Actor::default() });
+            finding.evidence(question.source(), reply.trouble().unwrap_or_default());
+            finding.remedies.push(Remedy::text(
+                "wait: the Pod garbage collector of the controller manager removes it within about a minute",
+            ));
+            if -left > MISSING_NODE_SECONDS {
+                finding.remedies.push(self.force(index));
+            }
+            return Some(finding);
+        }
+        if left > 0 {
+            return Some(self.in_grace(chain, &leaf, grace, left, Some(&node)));
+        }
+        let overdue = span(-left);
+        let Some(body) = reply.body() else {
+            self.note(&question, reply);
+            let mut finding = Finding::new(
+                Cause::NodeUnreachable,
+                Verdict::Unknown,
+                chain,
+                &leaf,
+                format!(
+                    "{name} waits for the kubelet of {node}, {overdue} past its grace period; whether that node is alive \
+                     could not be read"
+                ),
+            )
+            .by(Actor { node: Some(node.clone()), ..Actor::default() });
+            finding.also(Cause::KubeletStuck);
+            self.pod_evidence(&mut finding, index);
+            finding
+                .remedies
+                .push(Remedy::text(format!("ask a cluster administrator to look at the node {node}")));
+            return Some(finding);
+        };
+        let ready = body["status"]["conditions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|condition| condition["type"] == "Ready");
+        let text =
+            |field: &str| ready.map(|ready| ready[field].as_str().unwrap_or_default()).unwrap_or_default();
+        let actor = Actor { node: Some(node.clone()), ..Actor::default() };
+        let mut finding = if text("status") == "True" {
+            let mut finding = Finding::new(
+                Cause::KubeletStuck,
+                Verdict::Consistent,
+                chain,
+                &leaf,
+                format!(
+                    "{name} is {overdue} past its grace period; its node {node} is Ready, but the kubelet has not confirmed \
+                     that the containers and volumes are gone"
+                ),
+            )
+            .by(actor);
+            finding.evidence("node condition Ready", format!("True since {}", text("lastTransitionTime")));
+            finding.remedies.push(Remedy::text(format!(
+                "look at the kubelet, the container runtime and the volumes of this Pod on the node {node}"
+            )));
+            finding
+        } else {
+            let since = text("lastTransitionTime");
+            let state = match ready {
+                None => "has no Ready condition: no kubelet reports for it".to_owned(),
+                Some(_) => format!("is not Ready since {since} ({})", text("message")),
+            };
+            let mut finding = Finding::new(
+                Cause::NodeUnreachable,
+                Verdict::Proven,
+                chain,
+                &leaf,
+                format!("{name} waits for the kubelet of {node}, {overdue} past its grace period, and that node {state}"),
+            )
+            .by(actor);
+            match ready {
+                None => finding.evidence(question.source(), "status.conditions: no condition of type Ready"),
+                Some(ready) => finding.evidence("node condition Ready", ready.to_string()),
+            }
+            finding
+                .remedies
+                .push(Remedy::text(format!("bring the node {node} back: then this ends by itself")));
+            finding.remedies.push(
+                Remedy::command(
+                    self.cluster_command(
+                        "kubectl taint",
+                        &["node", &node, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"],
+                    ),
+                    "if the machine is certainly off, say so with this taint: its Pods are then removed and their volumes freed",
+                )
+                .risk("if it is not off, two copies of a Pod may run on the same volume"),
+            );
+            finding.remedies.push(
+                Remedy::command(
+                    self.cluster_command("kubectl delete", &[&format!("node/{node}")]),
+                    "or delete the Node object, if the machine never comes back",
+                )
+                .risk("everything on that node is taken for lost"),
+            );
+            finding
+        };
+        finding.remedies.push(self.force(index));
+        self.pod_evidence(&mut finding, index);
+        Some(finding)
+    }
+
+    fn in_grace(
+        &self,
+        chain: &[ObjectRef],
+        leaf: &ObjectRef,
+        grace: i64,
+        left: i64,
+        node: Option<&str>,
+    ) -> Finding {
+        let mut finding = Finding::new(
+            Cause::GracePeriod,
+            Verdict::Proven,
+            chain,
+            leaf,
+            format!("{} is stopping: {} of its grace period of {grace} s are left", leaf.short(), span(left)),
+        );
+        if let Some(node) = node {
+            finding = finding.by(Actor { node: Some(node.to_owned()), ..Actor::default() });
+        }
+        finding.evidence("metadata.deletionGracePeriodSeconds", grace.to_string());
+        finding.remedies.push(Remedy::text(format!("wait {}", span(left))));
+        finding
+    }
+
+    /// Force: the last resort for a Pod (S.3: only when the node is certainly off).
+    fn force(&self, index: usize) -> Remedy {
+        let object = self.graph.object(index);
+        Remedy::command(
+            self.command("kubectl delete", object, &["--force", "--grace-period=0"]),
+            "as the last resort take the Pod out of the API without its kubelet",
+        )
+        .risk("its containers may go on running: two copies of a StatefulSet's Pod may write to one volume")
+    }
+
+    /// What the Pod and its Events say, quoted.
+    fn pod_evidence(&mut self, finding: &mut Finding, index: usize) {
+        let object = self.graph.object(index);
+        finding.evidence(
+            "metadata.deletionTimestamp",
+            object.deleted.map(|end| end.to_string()).unwrap_or_default(),
+        );
+        if let Some(pod) = self.whole(index) {
+            let states = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
+            for status in states.take(5) {
+                let name = status["name"].as_str().unwrap_or_default();
+                finding.evidence(format!("state of container {name}"), status["state"].to_string());
+            }
+        }
+        for event in self.events(index) {
+            finding.evidence(event.source, event.text);
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Reading a dry run's answer: who refuses, if anybody (the table "Reading P1's answer" of the reference, B.0). Only
+//! the server's words decide; where they name nobody, nobody is named.
+
+use crate::model::facts::{Identity, Reply};
+
+/// What an answer to a dry run means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// The request would be accepted now.
+    Accepted,
+    /// The object is not there any more, or it is another one by now.
+    Gone,
+    /// A webhook answered `allowed: false`; its failurePolicy does not matter (F1).
+    WebhookDenied {
+        /// Its name.
+        webhook: String,
+    },
+    /// A fail-closed webhook could not be called (F2).
+    WebhookUnreachable {
+        /// Its name.
+        webhook: String,
+    },
+    /// A ValidatingAdmissionPolicy denies, or its expression fails (F4).
+    PolicyDenied {
+        /// Its name.
+        policy: String,
+        /// The binding, where the answer names it.
+        binding: Option<String>,
+    },
+    /// Something changed an immutable field on the way (F3): the answer shows what, not who.
+    Mutated,
+    /// The stored object does not validate any more (F5).
+    Invalid,
+    /// An admission plugin inside the API server, or a server of another make, refuses.
+    Forbidden,
+    /// The collector, or whoever we acted as, lacks the right (F19).
+    RightsMissing,
+    /// We lack the right to ask.
+    NotAllowed,
+    /// The conversion webhook of the kind fails (F17); the object itself is healthy.
+    Conversion,
+    /// The stored bytes cannot be decoded (F17).
+    Corrupt,
+    /// etcd has no space left (F24).
+    StorageFull,
+    /// No answer to build on: a conflict, throttling, no connection, or not asked.
+    Nothing,
+}
+
+impl Reading {
+    /// Whether somebody refuses the request: proof that whoever needs it accepted is refused, too.
+    pub(super) fn is_refusal(&self) -> bool {
+        !matches!(self, Self::Accepted | Self::Gone | Self::NotAllowed | Self::Nothing)
+    }
+}
+
+/// Reads the answer to a dry run that was sent with this identity.
+pub(super) fn read(reply: &Reply, identity: Identity) -> Reading {
+    let Reply::Refused { code, message, .. } = reply else {
+        return if matches!(reply, Reply::Answer { .. }) { Reading::Accepted } else { Reading::Nothing };
+    };
+    let message = message.as_str();
+    // Order matters: a webhook may answer with any code and put any text behind its name.
+    if let Some(webhook) = quoted_after(message, "admission webhook ", '"') {
+        if message.contains("does not support dry run") {
+            return Reading::Nothing;
+        }
+        return Reading::WebhookDenied { webhook };
+    }
+    if let Some(webhook) = quoted_after(message, "failed calling webhook ", '"') {
+        return Reading::WebhookUnreachable { webhook };
+    }
+    if let Some(policy) = quoted_after(message, "ValidatingAdmissionPolicy ", '\'')
+        .or_else(|| quoted_after(message, "policy ", '\'').filter(|_| message.contains("denied request")))
+    {
+        return Reading::PolicyDenied { policy, binding: quoted_after(message, "with binding ", '\'') };
+    }
+    if message.contains("conversion webhook for ") {
+        return Reading::Conversion;
+    }
+    if message.contains("database space exceeded") {
+        return Reading::StorageFull;
+    }
+    if message.contains("corrupt object") || message.contains("object not decodable") {
+        return Reading::Corrupt;
+    }
+    match code {
+        404 | 410 => Reading::Gone,
+        409 if message.contains("UID in precondition") => Reading::Gone,
+        403 if message.contains("cannot impersonate") => Reading::NotAllowed,
+        403 => match (message.contains("User \""), identity) {
+            (true, Identity::Caller) => Reading::NotAllowed,
+            (true, _) if identity.user().is_some_and(|user| message.contains(user)) => Reading::RightsMissing,
+            (true, _) => Reading::NotAllowed,
+            (false, _) => Reading::Forbidden,
+        },
+        401 => Reading::NotAllowed,
+        422 if is_immutable(message) => Reading::Mutated,
+        422 => Reading::Invalid,
+        _ => Reading::Nothing,
+    }
+}
+
+/// Whether a 422 speaks of a field that may not change. The patch changes metadata alone, so somebody else did.
+fn is_immutable(message: &str) -> bool {
+    [
+        "may not change fields other than",
+        "may not add or remove containers",
+        "updates may not change",
+        "updates to statefulset spec for fields other than",
+        "field is immutable",
+        "may not be changed",
+        "may not be updated",
+    ]
+    .iter()
+    .any(|words| message.contains(words))
+}
+
+/// The quoted word that follows these words.
+fn quoted_after(message: &str, words: &str, quote: char) -> Option<String> {
+    let rest = &message[message.find(words)? + words.len()..];
+    let rest = rest.strip_prefix(quote)?;
+    Some(rest[..rest.find(quote)?].to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(code: u16, message: &str) -> Reply {
+        Reply::Refused { code, reason: String::new(), message: message.to_owned() }
+    }
+
+    #[test]
+    fn a_denying_webhook_is_named_whatever_code_it_answers_with() {
+        for code in [400, 403, 409, 500] {
+            let reply =
+                refused(code, "admission webhook \"digester.test.io\" denied the request: no pull secret");
+            assert_eq!(
+                read(&reply, Identity::Caller),
+                Reading::WebhookDenied { webhook: "digester.test.io".into() }
+            );
+        }
+    }
+
+    #[test]
+    fn a_webhook_that_quotes_a_missing_right_of_its_own_is_still_the_one_that_denies() {
+        let reply = refused(
+            403,
+            "admission webhook \"w\" denied the request: User \"x\" cannot get resource \"secrets\"",
+        );
+        assert_eq!(read(&reply, Identity::Caller), Reading::WebhookDenied { webhook: "w".into() });
+    }
+
+    #[test]
+    fn a_webhook_that_cannot_be_called_is_unreachable() {
+        let reply = refused(
+            500,
+            "Internal error occurred: failed calling webhook \"a.b\": failed to call webhook: connection refused",
+        );
+        assert_eq!(read(&reply, Identity::Caller), Reading::WebhookUnreachable { webhook: "a.b".into() });
+    }
+
+    #[test]
+    fn a_policy_is_named_with_its_binding() {
+        let reply = refused(
+            422,
+            "jobs.batch \"j\" is forbidden: ValidatingAdmissionPolicy 'lock' with binding 'lock-all' denied request: no",
+        );
+        assert_eq!(
+            read(&reply, Identity::Caller),
+            Reading::PolicyDenied { policy: "lock".into(), binding: Some("lock-all".into()) }
+        );
+    }
+
+    #[test]
+    fn a_changed_immutable_field_means_that_something_mutated_the_object_on_the_way() {
+        let reply = refused(
+            422,
+            "Pod \"x\" is invalid: spec: Forbidden: pod updates may not change fields other than `image`",
+        );
+        assert_eq!(read(&reply, Identity::Caller), Reading::Mutated);
+    }
+
+    #[test]
+    fn a_custom_resource_that_misses_a_field_is_invalid() {
+        let reply = refused(422, "Graph.example.test \"x\" is invalid: spec: Required value");
+        assert_eq!(read(&reply, Identity::Caller), Reading::Invalid);
+    }
+
+    #[test]
+    fn our_own_missing_right_is_no_refusal_of_anybody_else() {
+        let ours = refused(
+            403,
+            "pods \"x\" is forbidden: User \"ada\" cannot patch resource \"pods\" in API group \"\" in the namespace \"ci\"",
+        );
+        assert_eq!(read(&ours, Identity::Caller), Reading::NotAllowed);
+        let impersonation = refused(
+            403,
+            "serviceaccounts \"generic-garbage-collector\" is forbidden: User \"ada\" cannot impersonate resource \"serviceaccounts\" in API group \"\" in the namespace \"kube-system\"",
+        );
+        assert_eq!(read(&impersonation, Identity::Collector), Reading::NotAllowed);
+    }
+
+    #[test]
+    fn a_right_that_the_collector_misses_is_found_by_acting_as_it() {
+        let reply = refused(
+            403,
+            "pods \"x\" is forbidden: User \"system:serviceaccount:kube-system:generic-garbage-collector\" cannot patch resource \"pods\" in API group \"\" in the namespace \"ci\"",
+        );
+        assert_eq!(read(&reply, Identity::Collector), Reading::RightsMissing);
+    }
+
+    #[test]
+    fn an_object_behind_a_dead_conversion_webhook_is_not_corrupt() {
+        let reply = refused(
+            500,
+            "StorageError: corrupt object, Code: 6: conversion webhook for example.test/v1, Kind=Graph failed: refused",
+        );
+        assert_eq!(read(&reply, Identity::Caller), Reading::Conversion);
+    }
+
+    #[test]
+    fn what_says_nothing_proves_nothing() {
+        for reply in [
+            refused(409, "the object has been modified"),
+            refused(400, "admission webhook \"w\" does not support dry run"),
+            Reply::NoAnswer("connection refused".into()),
+            Reply::NotAsked("--probe=read".into()),
+        ] {
+            assert_eq!(read(&reply, Identity::Caller), Reading::Nothing);
+        }
+    }
+}

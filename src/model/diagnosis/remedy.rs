@@ -1,0 +1,143 @@
+//! Ways out, safest first (reference S.3). Each command is complete and reaches the caller's cluster. What the server
+//! would refuse is not offered.
+
+use super::Remedy;
+use super::inquiry::{Inquiry, type_name};
+use super::reading::Reading;
+use crate::model::facts::{Identity, Question, Subject};
+use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, ObjectRef};
+
+impl Remedy {
+    /// Something to do that is no single command of ours.
+    pub(super) fn text(text: impl Into<String>) -> Self {
+        Self { command: None, text: text.into(), risk: None }
+    }
+
+    /// A command, and what it does.
+    pub(super) fn command(command: String, text: impl Into<String>) -> Self {
+        Self { command: Some(command), text: text.into(), risk: None }
+    }
+
+    /// What it costs.
+    pub(super) fn risk(mut self, risk: impl Into<String>) -> Self {
+        self.risk = Some(risk.into());
+        self
+    }
+}
+
+impl Inquiry<'_> {
+    /// A complete command about one object.
+    pub(super) fn command(&self, start: &str, object: &Object, rest: &[&str]) -> String {
+        let name = format!("{}/{}", type_name(&object.resource), object.name);
+        let mut words = vec![name.as_str()];
+        words.extend_from_slice(rest);
+        self.case.caller.command(start, object.namespace.as_deref(), &words)
+    }
+
+    /// A complete command about one object of a cluster-scoped type.
+    pub(super) fn cluster_command(&self, start: &str, rest: &[&str]) -> String {
+        self.case.caller.command(start, None, rest)
+    }
+
+    /// Whether deleting again with `background` frees this object at once: only the collector's own finalizer is
+    /// left, and no kubelet has to confirm (reference C.4; S.3).
+    pub(super) fn is_freed_by_background(&self, index: usize) -> bool {
+        let object = self.graph.object(index);
+        object.is_terminating()
+            && object.finalizers.len() == 1
+            && (object.has_finalizer(FOREGROUND_FINALIZER) || object.has_finalizer(ORPHAN_FINALIZER))
+            && !(object.is("", "Pod") && object.grace_seconds.unwrap_or(0) > 0)
+            && !object.is("", "Namespace")
+    }
+
+    /// Delete again with `background`, if that frees the object and DELETE admission lets it pass. It takes the
+    /// collector's finalizer off on the DELETE path, where UPDATE admission and validation are not asked.
+    pub(super) fn background(&mut self, index: usize, stays: Option<&str>) -> Option<Remedy> {
+        if !self.is_freed_by_background(index) {
+            return None;
+        }
+        let graph = self.graph;
+        let object = graph.object(index);
+        let question = Question::Delete { subject: Subject::of(object), identity: Identity::Caller };
+        // P9: the switch itself is a DELETE and may be refused.
+        if self.probe(&question).is_some_and(|(reading, _)| reading.is_refusal()) {
+            return None;
+        }
+        let risk = match stays {
+            Some(stays) => format!("frees {} alone: {stays}", object.reference().short()),
+            None => "what still depends on it is collected afterwards, in background".to_owned(),
+        };
+        Some(
+            Remedy::command(
+                self.command("kubectl cascade delete", object, &["--policy", "background"]),
+                format!(
+                    "delete {} again with the background policy: that takes {} off without asking UPDATE admission",
+                    object.reference().short(),
+                    object.finalizers[0]
+                ),
+            )
+            .risk(risk),
+        )
+    }
+
+    /// The same for the target at the head of a chain, where the leaf is another object that stays.
+    pub(super) fn background_on_target(&mut self, chain: &[ObjectRef]) -> Option<Remedy> {
+        let (first, leaf) = (chain.first()?, chain.last()?);
+        if first.uid == leaf.uid {
+            return None;
+        }
+        let index = *self.graph.by_uid(&first.uid).first()?;
+        let graph = self.graph;
+        let terminating = graph.by_uid(&leaf.uid).iter().any(|leaf| graph.object(*leaf).is_terminating());
+        let stays = if terminating {
+            format!("{} stays Terminating until its own cause is solved", leaf.short())
+        } else {
+            format!("{} stays behind and is collected only when its own cause is solved", leaf.short())
+        };
+        self.background(index, Some(&stays))
+    }
+
+    /// Delete again with `foreground`: allowed on a Terminating object, and its dependents go before it (G4).
+    pub(super) fn foreground(&self, index: usize) -> Remedy {
+        let object = self.graph.object(index);
+        Remedy::command(
+            self.command("kubectl cascade delete", object, &["--policy", "foreground"]),
+            format!(
+                "delete {} again with the foreground policy: its dependents then go without waiting for it",
+                object.reference().short()
+            ),
+        )
+        .risk("dependents go before their owner has finished; the finalizer itself stays")
+    }
+
+    /// Remove one finalizer, if its own dry run is not refused: the last resort.
+    pub(super) fn remove_finalizer(&mut self, index: usize, finalizer: &str, leaves: &str) -> Option<Remedy> {
+        let graph = self.graph;
+        let object = graph.object(index);
+        let question = Question::RemoveFinalizer {
+            subject: Subject::of(object),
+            finalizer: finalizer.to_owned(),
+            identity: Identity::Caller,
+        };
+        if self.probe(&question).is_some_and(|(reading, _)| {
+            reading.is_refusal() || matches!(reading, Reading::Gone | Reading::NotAllowed)
+        }) {
+            return None;
+        }
+        let position = object.finalizers.iter().position(|own| own == finalizer)?;
+        let path = format!("/metadata/finalizers/{position}");
+        let patch = serde_json::json!([
+            { "op": "test", "path": "/metadata/uid", "value": object.uid },
+            { "op": "test", "path": path, "value": finalizer },
+            { "op": "remove", "path": path },
+        ]);
+        let patch = patch.to_string();
+        Some(
+            Remedy::command(
+                self.command("kubectl patch", object, &["--type=json", "-p", &patch]),
+                format!("as the last resort remove {finalizer} from {}", object.reference().short()),
+            )
+            .risk(leaves),
+        )
+    }
+}

@@ -1,0 +1,319 @@
+//! From each target to the leaves that do not move, in the decision order of the reference (S.2): Pods and their
+//! kubelets, foreign finalizers, blocking dependents, the collector's own finalizer, and what should be gone already.
+
+use super::inquiry::Inquiry;
+use super::{Actor, Cause, Finding, Remedy, Verdict};
+use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, ObjectRef, Uid};
+
+impl Inquiry<'_> {
+    /// Explains everything that the case asks about.
+    pub(super) fn run(&mut self) {
+        let case = self.case;
+        for target in &case.targets {
+            let chain = vec![target.clone()];
+            if self.recreated(target) {
+                continue;
+            }
+            if case.moving.contains_key(&target.uid) {
+                self.progressing(target);
+                continue;
+            }
+            match self.graph.by_uid(&target.uid).first() {
+                Some(&index) if self.graph.object(index).is_terminating() => {
+                    let before = (self.findings.len(), self.is_explained(index));
+                    self.explain(index, &chain);
+                    if before == (self.findings.len(), false) {
+                        let finding = self.undetermined(&chain);
+                        self.say(finding);
+                    }
+                }
+                Some(_) => {}
+                // Gone by UID: what it leaves behind hangs on its UID (B.2).
+                None => {
+                    for &dependent in self.graph.dependents_of_uid(&target.uid) {
+                        if self.is_doomed(dependent) {
+                            self.explain_any(dependent, &chain);
+                        }
+                    }
+                }
+            }
+        }
+        for doomed in &case.doomed {
+            let Some(&index) = self.graph.by_uid(&doomed.uid).first() else { continue };
+            if self.is_explained(index) || self.is_below_moving(index) {
+                continue;
+            }
+            let mut chain = self.chain_to(index);
+            chain.pop();
+            self.explain_any(index, &chain);
+        }
+    }
+
+    /// Explains an object that hangs on the last of the chain.
+    fn explain_any(&mut self, index: usize, above: &[ObjectRef]) {
+        let object = self.graph.object(index);
+        let mut chain = above.to_vec();
+        chain.push(object.reference());
+        if object.is_terminating() {
+            self.explain(index, &chain);
+        } else {
+            self.live(index, &chain);
+        }
+    }
+
+    /// Explains a Terminating object, the last of the chain.
+    pub(super) fn explain(&mut self, index: usize, chain: &[ObjectRef]) {
+        let Some(target) = chain.first() else { return };
+        if !self.begin(index) {
+            return;
+        }
+        let graph = self.graph;
+        let object = graph.object(index);
+        let foreground = object.has_finalizer(FOREGROUND_FINALIZER);
+        let orphan = object.has_finalizer(ORPHAN_FINALIZER);
+        let mut blocked = false;
+        for &dependent in graph.dependents(index) {
+            let blocks =
+                graph.blocks(dependent, &object.uid) && graph.object(dependent).resource.is_collectable();
+            if foreground && blocks && dependent == index {
+                self.owns_itself(index, chain);
+                blocked = true;
+            } else if foreground && blocks {
+                blocked = true;
+                self.explain_any(dependent, chain);
+            } else if orphan && !graph.object(dependent).is_terminating() {
+                blocked |= self.unorphaned(dependent, chain);
+            } else if graph.object(dependent).is_terminating() {
+                // It does not hold its owner, but it does not go either.
+                self.explain_any(dependent, chain);
+            }
+        }
+        let foreign = object.foreign_finalizers().next().is_some();
+        if blocked && !foreign && !object.is("", "Pod") {
+            return;
+        }
+        if !self.examines(index, target) {
+            return;
+        }
+        let mut finding = self.kubelet(index, chain);
+        let add = |finding: &mut Option<Finding>, next: Finding| match finding {
+            Some(first) => first.then(next),
+            None => *finding = Some(next),
+        };
+        if let Some(next) = self.finalizers(index, chain) {
+            add(&mut finding, next);
+        }
+        if (foreground || orphan)
+            && !blocked
+            && let Some(next) = self.own_finalizer(index, chain)
+            && (finding.is_none() || next.verdict == Verdict::Proven)
+        {
+            add(&mut finding, next);
+        }
+        if blocked && finding.is_none() {
+            return;
+        }
+        let mut finding = finding.unwrap_or_else(|| self.undetermined(chain));
+        if !foreground && !orphan {
+            self.waiting_dependents(index, &mut finding);
+        }
+        self.say(finding);
+    }
+
+    /// Live dependents of a Terminating owner without `foregroundDeletion` are not even marked before it is gone (G4).
+    fn waiting_dependents(&mut self, index: usize, finding: &mut Finding) {
+        let graph = self.graph;
+        let waits = |dependent: usize| {
+            !graph.object(dependent).is_terminating()
+                && graph.owners(dependent).all(|(_, resolved)| {
+                    resolved.owner == Some(index)
+                        || resolved.state.is_dangling()
+                        || !resolved.state.is_found()
+                })
+        };
+        let waiting: Vec<usize> =
+            graph.dependents(index).iter().copied().filter(|dependent| waits(*dependent)).collect();
+        let Some(first) = waiting.first() else { return };
+        for member in graph.closure(&waiting) {
+            if !graph.object(member).is_terminating() {
+                self.begin(member);
+            }
+        }
+        finding.also(Cause::DependentsWaitForOwner);
+        finding.evidence(
+            "dependents",
+            format!(
+                "{} of its dependents are not marked for deletion, for example {}: they wait until it is gone",
+                waiting.len(),
+                graph.object(*first).reference().short()
+            ),
+        );
+        if finding.cause != Cause::GracePeriod {
+            let place = finding.remedies.len().min(1);
+            finding.remedies.insert(place, self.foreground(index));
+        }
+    }
+
+    /// A live dependent of an owner that is to be orphaned: whether removing its reference is refused (A.3, P4).
+    fn unorphaned(&mut self, dependent: usize, above: &[ObjectRef]) -> bool {
+        let (Some(target), Some(owner)) = (above.first(), above.last()) else { return false };
+        if self.is_explained(dependent) || !self.examines(dependent, target) {
+            return true;
+        }
+        let mut chain = above.to_vec();
+        chain.push(self.graph.object(dependent).reference());
+        if let Some(mut finding) = self.unreleased(dependent, &chain, owner) {
+            finding.also.retain(|cause| *cause != Cause::KeptByOtherOwner);
+            self.begin(dependent);
+            self.say(finding);
+        }
+        true
+    }
+
+    /// Something makes new dependents as fast as they go (F15): they keep a foreground owner for ever. True if so.
+    fn recreated(&mut self, target: &ObjectRef) -> bool {
+        let graph = self.graph;
+        let Some(&root) = graph.by_uid(&target.uid).first() else { return false };
+        let Some(deleted) = graph.object(root).deleted else { return false };
+        let mut newest: Option<usize> = None;
+        let mut later: std::collections::BTreeSet<_> = std::collections::BTreeSet::new();
+        for member in graph.closure(&[root]).into_iter().skip(1) {
+            let object = graph.object(member);
+            if object.created.is_some_and(|created| created > deleted) {
+                later.insert(object.uid.clone());
+                if newest.is_none_or(|newest| graph.object(newest).created < object.created) {
+                    newest = Some(member);
+                }
+            }
+        }
+        let Some(newest) = newest else { return false };
+        later.extend(self.case.created_later.iter().map(|created| created.uid.clone()));
+        if later.len() < 2 {
+            return false;
+        }
+        let example = graph.object(newest).reference();
+        let owner = graph
+            .owners(newest)
+            .filter_map(|(_, resolved)| resolved.owner)
+            .find(|owner| graph.object(*owner).is_terminating())
+            .unwrap_or(root);
+        let mut chain = self.chain_to(owner);
+        if chain.first().is_none_or(|first| first.uid != target.uid) {
+            chain = vec![target.clone()];
+        }
+        let leaf = graph.object(owner).reference();
+        let manager = self.whole(newest).and_then(|whole| {
+            let entries = whole["metadata"]["managedFields"].as_array()?;
+            entries.first().and_then(|entry| entry["manager"].as_str()).map(str::to_owned)
+        });
+        let maker = manager.as_deref().map(|manager| format!(" by {manager}")).unwrap_or_default();
+        let mut finding = Finding::new(
+            Cause::DependentsRecreated,
+            Verdict::Proven,
+            &chain,
+            &leaf,
+            format!(
+                "{} is held by dependents that are made anew as fast as they go: {} since its deletion began, the newest \
+                 {}{maker}",
+                leaf.short(),
+                later.len(),
+                example.short()
+            ),
+        )
+        .by(Actor { manager, ..Actor::default() });
+        let created = graph.object(newest).created.map(|created| created.to_string()).unwrap_or_default();
+        finding.evidence(
+            format!("metadata.creationTimestamp of {}", example.short()),
+            format!("{created}, after the deletionTimestamp {deleted} of {}", target.short()),
+        );
+        finding.remedies.push(Remedy::text("stop the controller that creates them, or scale it down"));
+        let stays = "what its controller creates later is collected as soon as it appears";
+        finding.remedies.extend(self.background(owner, Some(stays)));
+        self.say(finding);
+        true
+    }
+
+    /// It moves: nothing else is said.
+    fn progressing(&mut self, target: &ObjectRef) {
+        let Some(pace) = self.case.moving.get(&target.uid).copied() else { return };
+        let rest = match pace.per_second {
+            Some(rate) if rate > 0.0 => {
+                let seconds = (pace.left as f64 / rate).ceil() as i64;
+                format!(", at {rate:.1} a second: about {} more", super::inquiry::span(seconds))
+            }
+            _ => String::new(),
+        };
+        let mut finding = Finding::new(
+            Cause::Progressing,
+            Verdict::Proven,
+            std::slice::from_ref(target),
+            target,
+            format!("the deletion of {} moves: {} objects are left{rest}", target.short(), pace.left),
+        );
+        finding.remedies.push(Remedy::text("wait"));
+        self.say(finding);
+    }
+
+    /// Everything was checked and nothing found.
+    fn undetermined(&self, chain: &[ObjectRef]) -> Finding {
+        let leaf = chain.last().or(chain.first()).cloned();
+        let leaf = leaf.unwrap_or_else(|| self.case.targets[0].clone());
+        let mut finding = Finding::new(
+            Cause::Undetermined,
+            Verdict::Unknown,
+            chain,
+            &leaf,
+            format!("why {} does not go could not be determined", leaf.short()),
+        );
+        finding
+            .evidence("checked", "grace period and node, finalizers, blocking dependents, ownerReferences");
+        finding
+    }
+
+    /// The path from a target to this object through its owners; the object alone where no target is above it.
+    fn chain_to(&self, index: usize) -> Vec<ObjectRef> {
+        let graph = self.graph;
+        let is_target = |uid: &Uid| self.case.targets.iter().find(|target| target.uid == *uid);
+        // Breadth first upwards; each visited object remembers from where it was reached.
+        let mut from: std::collections::BTreeMap<usize, Option<usize>> = [(index, None)].into();
+        let mut queue = std::collections::VecDeque::from([index]);
+        let mut top = None;
+        while let Some(current) = queue.pop_front() {
+            if is_target(&graph.object(current).uid).is_some() {
+                top = Some((current, None));
+                break;
+            }
+            for (reference, _) in graph.owners(current) {
+                if let Some(target) =
+                    is_target(&reference.uid).filter(|_| graph.by_uid(&reference.uid).is_empty())
+                {
+                    top = Some((current, Some(target.clone())));
+                }
+                for &owner in graph.by_uid(&reference.uid) {
+                    if let std::collections::btree_map::Entry::Vacant(entry) = from.entry(owner) {
+                        entry.insert(Some(current));
+                        queue.push_back(owner);
+                    }
+                }
+            }
+            if top.is_some() {
+                break;
+            }
+        }
+        let Some((mut current, gone)) = top else { return vec![graph.object(index).reference()] };
+        let mut chain: Vec<ObjectRef> = gone.into_iter().collect();
+        loop {
+            chain.push(graph.object(current).reference());
+            match from.get(&current).copied().flatten() {
+                Some(below) => current = below,
+                None => return chain,
+            }
+        }
+    }
+
+    /// Whether this object hangs on a target that moves.
+    fn is_below_moving(&self, index: usize) -> bool {
+        let chain = self.chain_to(index);
+        chain.first().is_some_and(|first| self.case.moving.contains_key(&first.uid))
+    }
+}

@@ -1,0 +1,313 @@
+//! What a diagnosis asks the API server, and what it answered. A question is a value, so that the rules, which are
+//! pure, can ask; `cluster::probes` turns it into a request and keeps the answer verbatim.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::catalog::Resource;
+use super::object::{Object, ObjectRef, Timestamp, Uid};
+
+/// An object as a question needs it: enough to address it, and its UID, so that nobody else is asked about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Subject {
+    /// The resource it is served as.
+    pub resource: Arc<Resource>,
+    /// Namespace; none for cluster-scoped objects.
+    pub namespace: Option<String>,
+    /// Name.
+    pub name: String,
+    /// UID.
+    pub uid: Uid,
+}
+
+impl Subject {
+    /// The subject of questions about this object.
+    pub fn of(object: &Object) -> Self {
+        Self {
+            resource: object.resource.clone(),
+            namespace: object.namespace.as_deref().map(str::to_owned),
+            name: object.name.clone(),
+            uid: object.uid.clone(),
+        }
+    }
+
+    /// The URL path of the object.
+    pub fn path(&self) -> String {
+        format!("{}/{}", self.collection(), segment(&self.name))
+    }
+
+    /// The URL path of its collection.
+    pub fn collection(&self) -> String {
+        collection(&self.resource, self.namespace.as_deref())
+    }
+
+    /// Its reference for output.
+    pub fn reference(&self) -> ObjectRef {
+        ObjectRef {
+            api_version: self.resource.api_version(),
+            kind: self.resource.kind.clone(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            uid: self.uid.clone(),
+        }
+    }
+}
+
+/// The URL path of a collection: of one namespace, or of the whole cluster.
+pub fn collection(resource: &Resource, namespace: Option<&str>) -> String {
+    let mut path = if resource.group.is_empty() {
+        format!("/api/{}", resource.version)
+    } else {
+        format!("/apis/{}/{}", resource.group, resource.version)
+    };
+    if let Some(namespace) = namespace {
+        path.push_str("/namespaces/");
+        path.push_str(&segment(namespace));
+    }
+    path.push('/');
+    path.push_str(&resource.plural);
+    path
+}
+
+/// Escapes one segment of a URL path, or one value in a query.
+pub fn segment(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(escaped, "%{byte:02X}");
+        }
+    }
+    escaped
+}
+
+/// As whom a dry run is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Identity {
+    /// As the caller.
+    Caller,
+    /// As the garbage collector (reference P2).
+    Collector,
+    /// As the Job controller, which removes `batch.kubernetes.io/job-tracking`.
+    JobController,
+    /// As the namespace controller, which deletes what a Terminating Namespace holds.
+    NamespaceController,
+}
+
+impl Identity {
+    /// The user to impersonate; none for the caller. With `--use-service-account-credentials`, as everywhere but in
+    /// the smallest set-ups, each controller has its own service account.
+    pub fn user(self) -> Option<&'static str> {
+        match self {
+            Self::Caller => None,
+            Self::Collector => Some("system:serviceaccount:kube-system:generic-garbage-collector"),
+            Self::JobController => Some("system:serviceaccount:kube-system:job-controller"),
+            Self::NamespaceController => Some("system:serviceaccount:kube-system:namespace-controller"),
+        }
+    }
+
+    /// The groups of that user.
+    pub fn groups(self) -> Vec<String> {
+        match self {
+            Self::Caller => Vec::new(),
+            _ => ["system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"]
+                .map(str::to_owned)
+                .to_vec(),
+        }
+    }
+}
+
+/// One question to the API server. All but [`Question::Canary`] and [`Question::Nudge`] leave nothing behind.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Question {
+    /// Read this path.
+    Get(String),
+    /// Dry-run the removal of one finalizer, by the patch that its controller would send (reference P1, P2).
+    RemoveFinalizer {
+        /// From which object.
+        subject: Subject,
+        /// Which one.
+        finalizer: String,
+        /// As whom.
+        identity: Identity,
+    },
+    /// Dry-run a background DELETE with the UID as precondition (reference P3, P9).
+    Delete {
+        /// Of which object.
+        subject: Subject,
+        /// As whom.
+        identity: Identity,
+    },
+    /// Dry-run the removal of the ownerReferences to one owner (reference P4).
+    RemoveReference {
+        /// From which dependent.
+        subject: Subject,
+        /// To which owner.
+        owner: Uid,
+        /// As whom.
+        identity: Identity,
+    },
+    /// May this user do that? (SubjectAccessReview, reference P5.)
+    Access {
+        /// The identity in question.
+        identity: Identity,
+        /// Verb.
+        verb: &'static str,
+        /// API group.
+        group: String,
+        /// Resource.
+        resource: String,
+        /// Namespace; empty for all.
+        namespace: String,
+    },
+    /// Does the collector collect? Creates a ConfigMap without a living owner and waits for its end (reference P7).
+    Canary {
+        /// Where.
+        namespace: String,
+    },
+    /// Make the collector look at this object again: a short-lived dependent of it (reference P8). The answer is the
+    /// object as it stands some seconds later, or 404.
+    Nudge(Subject),
+}
+
+impl Question {
+    /// Whether it writes, if only in a dry run; `--probe=read` forbids these.
+    pub fn is_write(&self) -> bool {
+        !matches!(self, Self::Get(_) | Self::Access { .. })
+    }
+
+    /// Whether it leaves something behind if we are killed; only `--probe=canary` allows these.
+    pub fn is_canary(&self) -> bool {
+        matches!(self, Self::Canary { .. } | Self::Nudge(_))
+    }
+
+    /// What was asked, for a person: the `source` of a piece of evidence.
+    pub fn source(&self) -> String {
+        let by = |identity: &Identity| match identity.user() {
+            None => String::new(),
+            Some(user) => format!(" as {user}"),
+        };
+        match self {
+            Self::Get(path) => format!("GET {path}"),
+            Self::RemoveFinalizer { subject, finalizer, identity } => {
+                format!("dry run: PATCH {} without finalizer {finalizer}{}", subject.path(), by(identity))
+            }
+            Self::Delete { subject, identity } => {
+                format!("dry run: DELETE {}{}", subject.path(), by(identity))
+            }
+            Self::RemoveReference { subject, owner, identity } => {
+                format!(
+                    "dry run: PATCH {} without ownerReference to UID {owner}{}",
+                    subject.path(),
+                    by(identity)
+                )
+            }
+            Self::Access { identity, verb, group, resource, .. } => {
+                let dot = if group.is_empty() { "" } else { "." };
+                format!(
+                    "SubjectAccessReview: may {} {verb} {resource}{dot}{group}?",
+                    identity.user().unwrap_or("the caller")
+                )
+            }
+            Self::Canary { namespace } => {
+                format!("canary: a ConfigMap without a living owner in namespace {namespace}")
+            }
+            Self::Nudge(subject) => {
+                format!("nudge: a short-lived dependent of {}", subject.reference().short())
+            }
+        }
+    }
+}
+
+/// What came back, verbatim.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reply {
+    /// A 2xx answer.
+    Answer {
+        /// Its body; Null where it is not JSON.
+        body: Value,
+        /// The server's clock.
+        date: Option<Timestamp>,
+    },
+    /// The server refused, in its own words.
+    Refused {
+        /// HTTP status.
+        code: u16,
+        /// `reason` of the Status; may be empty.
+        reason: String,
+        /// `message` of the Status.
+        message: String,
+    },
+    /// There was no answer.
+    NoAnswer(String),
+    /// It was not asked, and why not.
+    NotAsked(String),
+}
+
+impl Reply {
+    /// The body of a 2xx answer.
+    pub fn body(&self) -> Option<&Value> {
+        match self {
+            Self::Answer { body, .. } => Some(body),
+            _ => None,
+        }
+    }
+
+    /// Whether the server says that there is no such object.
+    pub fn is_absent(&self) -> bool {
+        matches!(self, Self::Refused { code: 404, .. })
+    }
+
+    /// Why there is no answer, in one sentence; none where there is one.
+    pub fn trouble(&self) -> Option<String> {
+        match self {
+            Self::Answer { .. } => None,
+            Self::Refused { code, reason, message } => Some(if message.is_empty() {
+                format!("HTTP {code} {reason}").trim_end().to_owned()
+            } else {
+                message.clone()
+            }),
+            Self::NoAnswer(text) | Self::NotAsked(text) => Some(text.clone()),
+        }
+    }
+}
+
+/// All that is known so far.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    replies: BTreeMap<Question, Reply>,
+}
+
+impl Facts {
+    /// The reply to a question, if it was asked.
+    pub fn get(&self, question: &Question) -> Option<&Reply> {
+        self.replies.get(question)
+    }
+
+    /// Adds a reply.
+    pub fn insert(&mut self, question: Question, reply: Reply) {
+        self.replies.insert(question, reply);
+    }
+}
+
+impl FromIterator<(Question, Reply)> for Facts {
+    fn from_iter<I: IntoIterator<Item = (Question, Reply)>>(replies: I) -> Self {
+        Self { replies: replies.into_iter().collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_leave_its_segment_of_the_path() {
+        assert_eq!(segment("system:node"), "system:node");
+        assert_eq!(segment("a/../b?c"), "a%2F..%2Fb%3Fc");
+    }
+}
