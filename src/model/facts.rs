@@ -176,9 +176,9 @@ pub enum Question {
 }
 
 impl Question {
-    /// Whether it writes, if only in a dry run; `--probe=read` forbids these.
+    /// Whether it is more than a GET, if only a dry run or a review; `--probe=read` forbids these.
     pub fn is_write(&self) -> bool {
-        !matches!(self, Self::Get(_) | Self::Access { .. })
+        !matches!(self, Self::Get(_))
     }
 
     /// Whether it leaves something behind if we are killed; only `--probe=canary` allows these.

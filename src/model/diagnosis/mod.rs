@@ -13,6 +13,8 @@ mod ownership;
 mod pod;
 mod reading;
 mod remedy;
+#[cfg(test)]
+mod tests;
 mod walk;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,506 @@
+//! Situations, their facts, and what is said of them. The server is a function from questions to replies.
+
+use serde_json::json;
+
+use super::*;
+use crate::model::facts::Identity;
+use crate::model::testing::{at, graph, now};
+
+/// A healthy server: dry runs pass, the controller manager leads, nothing else is there.
+pub(super) fn healthy(question: &Question) -> Reply {
+    match question {
+        Question::Get(path) if path.ends_with("leases/kube-controller-manager") => lease(2),
+        Question::Get(path) if path.contains("/events") || path.contains("/apis/apps/v1/") => {
+            ok(json!({ "items": [] }))
+        }
+        Question::Get(path) if path.contains("webhookconfigurations") => ok(json!({ "items": [] })),
+        Question::Get(_) => refused(404, "not found"),
+        Question::Access { .. } => ok(json!({ "status": { "allowed": true } })),
+        Question::Canary { .. } => ok(json!({ "collected": true })),
+        _ => ok(json!({})),
+    }
+}
+
+pub(super) fn ok(body: serde_json::Value) -> Reply {
+    Reply::Answer { body, date: Some(now()) }
+}
+
+pub(super) fn refused(code: u16, message: &str) -> Reply {
+    Reply::Refused { code, reason: String::new(), message: message.to_owned() }
+}
+
+fn lease(seconds_ago: i64) -> Reply {
+    let renewed = now() - jiff::SignedDuration::from_secs(seconds_ago);
+    ok(
+        json!({ "spec": { "holderIdentity": "kcm-1", "leaseDurationSeconds": 15, "renewTime": renewed.to_string() } }),
+    )
+}
+
+/// The diagnosis of these targets (named as in the graph's text) by a server of this behaviour.
+pub(super) fn diagnosis(text: &str, targets: &[&str], server: impl Fn(&Question) -> Reply) -> Diagnosis {
+    let graph = graph(text);
+    let targets = targets.iter().map(|name| graph.object(at(&graph, name)).reference()).collect();
+    let case = Case { targets, now: now(), ..Case::default() };
+    examined(&graph, &case, server)
+}
+
+pub(super) fn examined(graph: &OwnerGraph, case: &Case, server: impl Fn(&Question) -> Reply) -> Diagnosis {
+    let mut facts = Facts::default();
+    for _ in 0..8 {
+        let (diagnosis, questions) = inquire(graph, case, &facts);
+        if questions.is_empty() {
+            return diagnosis;
+        }
+        for question in questions {
+            let reply = server(&question);
+            facts.insert(question, reply);
+        }
+    }
+    panic!("the rules never stop asking");
+}
+
+fn only(diagnosis: &Diagnosis) -> &Finding {
+    assert_eq!(diagnosis.findings.len(), 1, "{:#?}", diagnosis.findings);
+    &diagnosis.findings[0]
+}
+
+fn names(chain: &[ObjectRef]) -> Vec<String> {
+    chain.iter().map(ObjectRef::short).collect()
+}
+
+fn commands(finding: &Finding) -> Vec<&str> {
+    finding.remedies.iter().filter_map(|remedy| remedy.command.as_deref()).collect()
+}
+
+fn denies_finalizer(question: &Question) -> Reply {
+    match question {
+        Question::RemoveFinalizer { .. } => {
+            refused(500, "admission webhook \"digester.test.io\" denied the request: no secret \"cred0\"")
+        }
+        Question::Get(path) if path.ends_with("/mutatingwebhookconfigurations") => ok(json!({ "items": [
+            { "metadata": { "name": "digester" }, "webhooks": [{ "name": "digester.test.io" }] },
+        ] })),
+        _ => healthy(question),
+    }
+}
+
+#[test]
+fn the_ci_pod_whose_webhook_denies_the_collectors_patch() {
+    let diagnosis = diagnosis(
+        "Pod/build-1 terminating finalizer=foregroundDeletion grace=0",
+        &["Pod/build-1"],
+        denies_finalizer,
+    );
+    let finding = only(&diagnosis);
+    assert_eq!((finding.cause, finding.verdict), (Cause::AdmissionDenied, Verdict::Proven));
+    let actor = finding.by.as_ref().unwrap();
+    assert_eq!(actor.webhook.as_deref(), Some("digester.test.io"));
+    assert_eq!(actor.configuration.as_deref(), Some("digester"));
+    assert_eq!(actor.finalizer.as_deref(), Some("foregroundDeletion"));
+    assert_eq!(
+        finding.evidence[0].text,
+        "admission webhook \"digester.test.io\" denied the request: no secret \"cred0\""
+    );
+    assert_eq!(commands(finding)[0], "kubectl cascade delete -n x pod/build-1 --policy background");
+    assert!(finding.remedies[0].risk.is_some());
+    assert_eq!(diagnosis.objects[0].state, State::Stuck);
+}
+
+#[test]
+fn the_way_out_is_not_offered_where_it_is_refused_too() {
+    let server = |question: &Question| match question {
+        Question::Delete { .. } => refused(403, "admission webhook \"w\" denied the request: no"),
+        _ => denies_finalizer(question),
+    };
+    let diagnosis =
+        diagnosis("ConfigMap/a terminating finalizer=foregroundDeletion", &["ConfigMap/a"], server);
+    assert!(commands(only(&diagnosis)).iter().all(|command| !command.contains("--policy")));
+}
+
+#[test]
+fn only_the_collector_is_refused_and_acting_as_it_proves_so() {
+    let server = |question: &Question| match question {
+        Question::RemoveFinalizer { identity: Identity::Collector, .. } => {
+            refused(403, "admission webhook \"auth.test\" denied the request: unknown user")
+        }
+        _ => healthy(question),
+    };
+    let diagnosis =
+        diagnosis("ConfigMap/a terminating finalizer=foregroundDeletion", &["ConfigMap/a"], server);
+    let finding = only(&diagnosis);
+    assert_eq!((finding.cause, finding.verdict), (Cause::AdmissionDenied, Verdict::Proven));
+    assert!(finding.evidence.iter().any(|evidence| evidence.text.contains("only the collector is refused")));
+}
+
+#[test]
+fn without_the_right_to_act_as_the_collector_its_refusal_is_only_consistent() {
+    let server = |question: &Question| match question {
+        Question::RemoveFinalizer { identity: Identity::Collector, .. } => refused(
+            403,
+            "serviceaccounts \"generic-garbage-collector\" is forbidden: User \"ada\" cannot impersonate resource \"serviceaccounts\"",
+        ),
+        Question::Get(path) if path.contains("leases") => {
+            refused(403, "User \"ada\" cannot get resource \"leases\"")
+        }
+        Question::Access { .. } => {
+            refused(403, "User \"ada\" cannot create resource \"subjectaccessreviews\"")
+        }
+        _ => healthy(question),
+    };
+    let diagnosis =
+        diagnosis("ConfigMap/a terminating finalizer=foregroundDeletion", &["ConfigMap/a"], server);
+    let finding = only(&diagnosis);
+    assert_eq!((finding.cause, finding.verdict), (Cause::AdmissionDenied, Verdict::Consistent));
+    assert!(finding.also.contains(&Cause::CollectorDown));
+    assert_eq!(diagnosis.unchecked.len(), 3, "{:#?}", diagnosis.unchecked);
+    assert!(commands(finding)[0].ends_with("--policy background"));
+}
+
+#[test]
+fn a_held_dependent_blocks_its_foreground_owner() {
+    let diagnosis = diagnosis(
+        "Pod/build-1 terminating finalizer=foregroundDeletion grace=0
+         Secret/s terminating finalizer=example.test/hold <- Pod/build-1!",
+        &["Pod/build-1"],
+        healthy,
+    );
+    let finding = only(&diagnosis);
+    assert_eq!((finding.cause, finding.verdict), (Cause::FinalizerHeld, Verdict::Proven));
+    assert_eq!(names(&finding.chain), ["Pod/build-1", "Secret/s"]);
+    assert_eq!(finding.object.short(), "Secret/s");
+    assert!(finding.summary.contains("blockOwnerDeletion"));
+    let commands = commands(finding);
+    assert_eq!(commands[0], "kubectl cascade delete -n x pod/build-1 --policy background");
+    assert!(finding.remedies[0].risk.as_ref().unwrap().contains("Secret/s stays Terminating"));
+    assert!(commands.last().unwrap().starts_with("kubectl patch -n x secret/s --type=json"));
+}
+
+#[test]
+fn a_refused_patch_beats_the_finalizer_it_would_remove_and_no_removal_is_offered() {
+    let diagnosis = diagnosis(
+        "Job/j terminating finalizer=foregroundDeletion
+         Pod/p terminating finalizer=batch.kubernetes.io/job-tracking grace=0 <- Job/j!*",
+        &["Job/j"],
+        denies_finalizer,
+    );
+    let finding = only(&diagnosis);
+    assert_eq!(finding.cause, Cause::AdmissionDenied);
+    assert_eq!(names(&finding.chain), ["Job/j", "Pod/p"]);
+    assert_eq!(finding.by.as_ref().unwrap().finalizer.as_deref(), Some("batch.kubernetes.io/job-tracking"));
+    assert!(
+        commands(finding).iter().all(|command| !command.contains("patch") && !command.contains("--force"))
+    );
+}
+
+#[test]
+fn a_background_delete_stops_at_a_held_owner_and_foreground_would_go_on() {
+    let diagnosis = diagnosis(
+        "ConfigMap/mid terminating finalizer=example.test/hold
+         ConfigMap/leaf <- ConfigMap/mid!",
+        &["ConfigMap/mid"],
+        healthy,
+    );
+    let finding = only(&diagnosis);
+    assert_eq!(finding.cause, Cause::FinalizerHeld);
+    assert_eq!(finding.also, [Cause::DependentsWaitForOwner]);
+    assert!(commands(finding).contains(&"kubectl cascade delete -n x configmap/mid --policy foreground"));
+}
+
+#[test]
+fn a_stalled_background_delete_explains_what_its_gone_target_left() {
+    let full = graph(
+        "ConfigMap/top
+         ConfigMap/mid terminating finalizer=example.test/hold <- ConfigMap/top!
+         ConfigMap/leaf <- ConfigMap/mid!",
+    );
+    let top = full.object(at(&full, "ConfigMap/top")).reference();
+    let doomed = ["ConfigMap/mid", "ConfigMap/leaf"].map(|name| full.object(at(&full, name)).reference());
+    let mut snapshot = full.snapshot().clone();
+    snapshot.objects.retain(|object| object.name != "top");
+    let case = Case { targets: vec![top], doomed: doomed.to_vec(), now: now(), ..Case::default() };
+    let diagnosis = examined(&OwnerGraph::new(snapshot), &case, healthy);
+    let finding = only(&diagnosis);
+    assert_eq!(finding.cause, Cause::FinalizerHeld);
+    assert_eq!(names(&finding.chain), ["ConfigMap/top", "ConfigMap/mid"]);
+    assert_eq!(diagnosis.objects[0].state, State::Gone);
+}
+
+#[test]
+fn the_dependents_delete_is_denied() {
+    let server = |question: &Question| match question {
+        Question::Delete { subject, .. } if subject.name == "r1" => {
+            refused(500, "Internal error occurred: failed calling webhook \"v.test\": service not found")
+        }
+        _ => healthy(question),
+    };
+    let diagnosis = diagnosis(
+        "ConfigMap/vol terminating finalizer=foregroundDeletion
+         Widget/r1 <- ConfigMap/vol!",
+        &["ConfigMap/vol"],
+        server,
+    );
+    let finding = only(&diagnosis);
+    assert_eq!((finding.cause, finding.verdict), (Cause::AdmissionUnreachable, Verdict::Proven));
+    assert_eq!(finding.object.short(), "Widget/r1");
+    let last = finding.remedies.last().unwrap();
+    assert!(last.command.as_ref().unwrap().contains("configmap/vol --policy background"));
+    assert!(last.risk.as_ref().unwrap().contains("Widget/r1 stays behind"));
+}
+
+#[test]
+fn a_controller_manager_that_stopped_renewing_its_lease_is_down() {
+    let server = |question: &Question| match question {
+        Question::Get(path) if path.contains("leases") => lease(60),
+        _ => healthy(question),
+    };
+    let diagnosis = diagnosis(
+        "ConfigMap/o terminating finalizer=foregroundDeletion
+         Secret/d <- ConfigMap/o!",
+        &["ConfigMap/o"],
+        server,
+    );
+    let finding = only(&diagnosis);
+    assert_eq!((finding.cause, finding.verdict), (Cause::CollectorDown, Verdict::Proven));
+    assert_eq!(names(&finding.chain), ["ConfigMap/o", "Secret/d"]);
+}
+
+#[test]
+fn nothing_refuses_and_the_collector_is_alive_so_it_backs_off_or_is_stale_by_age() {
+    let text = "ConfigMap/o terminating finalizer=foregroundDeletion";
+    let young = diagnosis(text, &["ConfigMap/o"], healthy);
+    let finding = only(&young);
+    assert_eq!(
+        (finding.cause, finding.also.as_slice(), finding.verdict),
+        (Cause::CollectorBackoff, [Cause::CollectorStale].as_slice(), Verdict::Consistent)
+    );
+    let graph = graph(text);
+    let targets = vec![graph.object(0).reference()];
+    let later = now() + jiff::SignedDuration::from_secs(3000);
+    let case = Case { targets, now: later, ..Case::default() };
+    let old = examined(&graph, &case, |question| match question {
+        Question::Get(path) if path.contains("leases") => {
+            ok(json!({ "spec": { "holderIdentity": "k", "renewTime": now().to_string() } }))
+        }
+        _ => healthy(question),
+    });
+    assert_eq!(only(&old).cause, Cause::CollectorStale);
+    assert_eq!(only(&old).also, [Cause::CollectorBackoff]);
+}
+
+#[test]
+fn a_reference_to_a_kind_that_nobody_serves_freezes_the_dependent() {
+    let diagnosis = diagnosis(
+        "ConfigMap/o terminating finalizer=foregroundDeletion
+         Secret/d <- ConfigMap/o!, gone.test/v9#Thing/t@u9",
+        &["ConfigMap/o"],
+        healthy,
+    );
+    let finding = only(&diagnosis);
+    assert_eq!((finding.cause, finding.verdict), (Cause::OwnerKindUnserved, Verdict::Proven));
+    assert_eq!(finding.object.short(), "Secret/d");
+}
+
+#[test]
+fn a_cluster_scoped_dependent_of_a_namespaced_owner_is_never_collected() {
+    let diagnosis = diagnosis(
+        "ConfigMap/o terminating finalizer=foregroundDeletion
+         ClusterRole/c <- x:ConfigMap/o!",
+        &["ConfigMap/o"],
+        healthy,
+    );
+    assert_eq!(only(&diagnosis).cause, Cause::ClusterScopedDependent);
+    assert_eq!(
+        commands(only(&diagnosis))[0],
+        "kubectl cascade delete clusterrole.rbac.authorization.k8s.io/c"
+    );
+}
+
+#[test]
+fn an_object_that_owns_itself_waits_for_itself() {
+    let diagnosis = diagnosis(
+        "ConfigMap/o terminating finalizer=foregroundDeletion <- ConfigMap/o!",
+        &["ConfigMap/o"],
+        healthy,
+    );
+    let finding = only(&diagnosis);
+    assert_eq!(finding.cause, Cause::OwnsItself);
+    assert!(commands(finding)[0].starts_with("kubectl patch -n x configmap/o"));
+    assert!(commands(finding)[1].ends_with("--policy background"));
+}
+
+#[test]
+fn two_objects_below_a_gone_target_that_own_each_other_are_leaked() {
+    let full = graph(
+        "ConfigMap/top
+         ConfigMap/a <- ConfigMap/top!, ConfigMap/b!
+         ConfigMap/b <- ConfigMap/top!, ConfigMap/a!",
+    );
+    let top = full.object(at(&full, "ConfigMap/top")).reference();
+    let doomed = ["ConfigMap/a", "ConfigMap/b"].map(|name| full.object(at(&full, name)).reference());
+    let mut snapshot = full.snapshot().clone();
+    snapshot.objects.retain(|object| object.name != "top");
+    let case = Case { targets: vec![top], doomed: doomed.to_vec(), now: now(), ..Case::default() };
+    let diagnosis = examined(&OwnerGraph::new(snapshot), &case, healthy);
+    assert_eq!(diagnosis.findings.len(), 2);
+    assert!(diagnosis.findings.iter().all(|finding| finding.cause == Cause::OwnershipCycle));
+}
+
+#[test]
+fn a_pod_within_its_grace_period_waits_and_is_not_stuck() {
+    let text = "Pod/p terminating grace=30 node=n1";
+    let graph = graph(text);
+    let deleted = graph.object(0).deleted.unwrap();
+    let case = Case {
+        targets: vec![graph.object(0).reference()],
+        now: deleted - jiff::SignedDuration::from_secs(20),
+        ..Case::default()
+    };
+    let server = |question: &Question| match question {
+        Question::Get(path) if path == "/api/v1/nodes/n1" => ok(json!({ "status": {} })),
+        _ => healthy(question),
+    };
+    let diagnosis = examined(&graph, &case, server);
+    assert_eq!(only(&diagnosis).cause, Cause::GracePeriod);
+    assert_eq!(diagnosis.objects[0].state, State::Waiting);
+}
+
+#[test]
+fn a_pod_past_its_grace_period_is_explained_by_its_node() {
+    let node = |body: Option<serde_json::Value>| {
+        move |question: &Question| match question {
+            Question::Get(path) if path == "/api/v1/nodes/n1" => {
+                body.clone().map_or(refused(404, "nodes \"n1\" not found"), ok)
+            }
+            _ => healthy(question),
+        }
+    };
+    let ready = |status: &str| json!({ "status": { "conditions": [{ "type": "Ready", "status": status }] } });
+    let text = "Pod/p terminating grace=30 node=n1";
+    for (body, cause, state) in [
+        (Some(json!({ "status": {} })), Cause::NodeUnreachable, State::Stuck),
+        (Some(ready("Unknown")), Cause::NodeUnreachable, State::Stuck),
+        (Some(ready("True")), Cause::KubeletStuck, State::Stuck),
+        // One minute past its deletionTimestamp: Pod GC still has time.
+        (None, Cause::NodeMissing, State::Waiting),
+    ] {
+        let diagnosis = diagnosis(text, &["Pod/p"], node(body));
+        let finding = only(&diagnosis);
+        assert_eq!((finding.cause, diagnosis.objects[0].state), (cause, state));
+        assert_eq!(finding.by.as_ref().unwrap().node.as_deref(), Some("n1"));
+    }
+}
+
+#[test]
+fn a_dead_node_first_then_the_finalizer_that_is_left() {
+    let diagnosis =
+        diagnosis("Pod/p terminating grace=30 node=n1 finalizer=example.test/hold", &["Pod/p"], |question| {
+            match question {
+                Question::Get(path) if path == "/api/v1/nodes/n1" => ok(json!({ "status": {} })),
+                _ => healthy(question),
+            }
+        });
+    let finding = only(&diagnosis);
+    assert_eq!(finding.cause, Cause::NodeUnreachable);
+    assert_eq!(finding.also, [Cause::FinalizerHeld]);
+}
+
+#[test]
+fn a_node_that_may_not_be_read_is_unknown() {
+    let diagnosis = diagnosis("Pod/p terminating grace=30 node=n1", &["Pod/p"], |question| match question {
+        Question::Get(path) if path == "/api/v1/nodes/n1" => {
+            refused(403, "nodes \"n1\" is forbidden: User \"ada\" cannot get resource \"nodes\"")
+        }
+        _ => healthy(question),
+    });
+    assert_eq!(only(&diagnosis).verdict, Verdict::Unknown);
+    assert!(diagnosis.unchecked[0].why.contains("cannot get resource \"nodes\""));
+}
+
+#[test]
+fn what_moves_is_only_said_to_move() {
+    let graph = graph(
+        "ConfigMap/o terminating finalizer=foregroundDeletion
+         Secret/a <- ConfigMap/o!
+         Secret/b <- ConfigMap/o!",
+    );
+    let target = graph.object(at(&graph, "ConfigMap/o")).reference();
+    let moving = [(target.uid.clone(), Pace { left: 95, per_second: Some(14.0) })].into();
+    let case = Case { targets: vec![target], moving, now: now(), ..Case::default() };
+    let diagnosis = examined(&graph, &case, healthy);
+    let finding = only(&diagnosis);
+    assert_eq!(finding.cause, Cause::Progressing);
+    assert!(finding.summary.contains("95 objects are left, at 14.0 a second: about 7 s more"));
+    assert_eq!(diagnosis.objects[0].state, State::Waiting);
+}
+
+#[test]
+fn dependents_that_are_made_anew_are_no_progress() {
+    let graph = graph(
+        "ConfigMap/o terminating finalizer=foregroundDeletion
+         Secret/c7 terminating finalizer=a/b created=2026-01-02T03:04:00Z <- ConfigMap/o!
+         Secret/c8 created=2026-01-02T03:04:01Z <- ConfigMap/o!",
+    );
+    let target = graph.object(at(&graph, "ConfigMap/o")).reference();
+    let moving = [(target.uid.clone(), Pace { left: 3, per_second: Some(1.0) })].into();
+    let case = Case { targets: vec![target], moving, now: now(), ..Case::default() };
+    let diagnosis = examined(&graph, &case, healthy);
+    assert_eq!(only(&diagnosis).cause, Cause::DependentsRecreated);
+}
+
+#[test]
+fn read_only_probing_sends_no_dry_run_and_says_so() {
+    let graph = graph("ConfigMap/a terminating finalizer=foregroundDeletion");
+    let targets = vec![graph.object(0).reference()];
+    let case = Case { targets, probing: Probing::Read, now: now(), ..Case::default() };
+    let diagnosis = examined(&graph, &case, |question| {
+        assert!(!question.is_write(), "{question:?}");
+        healthy(question)
+    });
+    assert!(diagnosis.unchecked.iter().any(|unchecked| unchecked.why.contains("--probe=read")));
+    assert!(diagnosis.findings.iter().all(|finding| finding.verdict == Verdict::Unknown));
+}
+
+#[test]
+fn two_hundred_held_dependents_are_one_finding_and_few_questions() {
+    let mut text = "ConfigMap/o terminating finalizer=foregroundDeletion\n".to_owned();
+    for number in 0..200 {
+        text.push_str(&format!("Secret/s{number} terminating finalizer=a.test/b <- ConfigMap/o!\n"));
+    }
+    let asked = std::cell::Cell::new(0);
+    let diagnosis = diagnosis(&text, &["ConfigMap/o"], |question| {
+        asked.set(asked.get() + 1);
+        healthy(question)
+    });
+    assert_eq!(only(&diagnosis).alike.len(), 199);
+    assert!(asked.get() < 40, "{} questions", asked.get());
+}
+
+#[test]
+fn a_live_target_has_no_findings_but_says_what_would_hold_it() {
+    let diagnosis = diagnosis("Secret/s finalizer=example.test/hold", &["Secret/s"], healthy);
+    assert!(diagnosis.findings.is_empty());
+    assert_eq!(diagnosis.objects[0].state, State::Live);
+    assert_eq!(diagnosis.objects[0].would_hold, Some(vec![Holder::Finalizer("example.test/hold".into())]));
+}
+
+#[test]
+fn a_dependent_with_another_owner_whose_reference_cannot_be_removed() {
+    let server = |question: &Question| match question {
+        Question::RemoveReference { .. } => refused(
+            422,
+            "secrets \"d\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no",
+        ),
+        _ => healthy(question),
+    };
+    let diagnosis = diagnosis(
+        "ConfigMap/a terminating finalizer=foregroundDeletion
+         ConfigMap/b
+         Secret/d <- ConfigMap/a!, ConfigMap/b",
+        &["ConfigMap/a"],
+        server,
+    );
+    let finding = only(&diagnosis);
+    assert_eq!(finding.cause, Cause::AdmissionDenied);
+    assert_eq!(finding.by.as_ref().unwrap().binding.as_deref(), Some("b"));
+    assert_eq!(finding.object.short(), "Secret/d");
+}
