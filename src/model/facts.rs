@@ -35,12 +35,7 @@ impl Subject {
 
     /// The URL path of the object.
     pub fn path(&self) -> String {
-        format!("{}/{}", self.collection(), segment(&self.name))
-    }
-
-    /// The URL path of its collection.
-    pub fn collection(&self) -> String {
-        collection(&self.resource, self.namespace.as_deref())
+        self.resource.object_path(self.namespace.as_deref(), &self.name)
     }
 
     /// Its reference for output.
@@ -53,37 +48,6 @@ impl Subject {
             uid: self.uid.clone(),
         }
     }
-}
-
-/// The URL path of a collection: of one namespace, or of the whole cluster.
-pub fn collection(resource: &Resource, namespace: Option<&str>) -> String {
-    let mut path = if resource.group.is_empty() {
-        format!("/api/{}", resource.version)
-    } else {
-        format!("/apis/{}/{}", resource.group, resource.version)
-    };
-    if let Some(namespace) = namespace {
-        path.push_str("/namespaces/");
-        path.push_str(&segment(namespace));
-    }
-    path.push('/');
-    path.push_str(&resource.plural);
-    path
-}
-
-/// Escapes one segment of a URL path, or one value in a query.
-pub fn segment(text: &str) -> String {
-    use std::fmt::Write as _;
-    let mut escaped = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte) {
-            escaped.push(char::from(byte));
-        } else {
-            // Writing to a String cannot fail.
-            let _ = write!(escaped, "%{byte:02X}");
-        }
-    }
-    escaped
 }
 
 /// As whom a dry run is sent.
@@ -298,16 +262,5 @@ impl Facts {
 impl FromIterator<(Question, Reply)> for Facts {
     fn from_iter<I: IntoIterator<Item = (Question, Reply)>>(replies: I) -> Self {
         Self { replies: replies.into_iter().collect() }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_cannot_leave_its_segment_of_the_path() {
-        assert_eq!(segment("system:node"), "system:node");
-        assert_eq!(segment("a/../b?c"), "a%2F..%2Fb%3Fc");
     }
 }

@@ -422,6 +422,7 @@ mod tests {
                 by: None,
                 evidence: vec![Evidence { source: "PATCH".into(), text: "denied\u{9b}".into() }],
                 remedies: vec![Remedy { command: None, text: "ask".into(), risk: None }],
+                alike: vec![],
             }],
             unchecked: vec![],
             gaps: vec![],

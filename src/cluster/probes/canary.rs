@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep};
 use super::{JSON, METADATA, body, dry_delete, reply};
 use crate::cluster::connect::Cluster;
 use crate::cluster::request::Request;
-use crate::model::catalog::Resource;
-use crate::model::facts::{Reply, Subject, segment};
+use crate::model::catalog::{Resource, escaped};
+use crate::model::facts::{Reply, Subject};
 use crate::model::object::Uid;
 
 /// How long the collector gets. It takes well under a second when it is idle (reference P7, P8).
@@ -69,7 +69,7 @@ async fn create(cluster: &Cluster, namespace: &str, owner: Value) -> Result<Subj
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": { "generateName": "kubectl-cascade-canary-", "ownerReferences": [owner] },
     });
-    let path = format!("/api/v1/namespaces/{}/configmaps", segment(namespace));
+    let path = format!("/api/v1/namespaces/{}/configmaps", escaped(namespace));
     match cluster.send(Request::new(Method::POST, path).body(JSON, &map)).await {
         Ok(answer) => {
             let metadata = body(&answer)["metadata"].clone();

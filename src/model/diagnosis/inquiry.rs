@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 use super::{
     Actor, Case, Cause, Diagnosed, Diagnosis, Evidence, Finding, Probing, State, Unchecked, Verdict,
 };
-use crate::model::catalog::Resource;
+use crate::model::catalog::{Resource, escaped};
 use crate::model::diagnosis::reading::{Reading, read};
-use crate::model::facts::{Facts, Identity, Question, Reply, Subject, segment};
+use crate::model::facts::{Facts, Identity, Question, Reply, Subject};
 use crate::model::forecast::{Policy, forecast};
 use crate::model::graph::{OwnerGraph, OwnerState};
 use crate::model::object::{Object, ObjectRef, Uid};
@@ -166,8 +166,8 @@ impl<'a> Inquiry<'a> {
         let namespace = object.namespace.as_deref().unwrap_or("default");
         let path = format!(
             "/api/v1/namespaces/{}/events?fieldSelector=involvedObject.uid%3D{}",
-            segment(namespace),
-            segment(object.uid.as_str())
+            escaped(namespace),
+            escaped(object.uid.as_str())
         );
         let Some(reply) = self.ask(&Question::Get(path)) else { return Vec::new() };
         let Some(items) = reply.body().and_then(|body| body["items"].as_array()) else { return Vec::new() };

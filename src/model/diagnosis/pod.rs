@@ -3,7 +3,8 @@
 
 use super::inquiry::{Inquiry, span};
 use super::{Actor, Cause, Finding, Remedy, Verdict};
-use crate::model::facts::{Question, segment};
+use crate::model::catalog::escaped;
+use crate::model::facts::Question;
 use crate::model::object::ObjectRef;
 
 /// So long a Pod on a missing node is nothing to worry about: Pod GC removes it (reference T3: 40 s of quarantine and
@@ -52,7 +53,7 @@ impl Inquiry<'_> {
             }
             return None;
         }
-        let path = format!("/api/v1/nodes/{}", segment(&node));
+        let path = format!("/api/v1/nodes/{}", escaped(&node));
         let question = Question::Get(path);
         let reply = self.ask(&question)?;
         if reply.is_absent() {
