@@ -93,8 +93,7 @@ async fn ask(
                 Ok(object) => Ok(vec![object]),
                 Err(trouble) if trouble.is_not_found() && ignore_not_found => Ok(Vec::new()),
                 Err(trouble) if trouble.is_not_found() => {
-                    let hint = resembling(cluster, catalog, resource, namespace.as_deref(), name).await;
-                    Err(Failure::from(trouble).hint(hint))
+                    Err(missing(cluster, catalog, resource, namespace.as_deref(), name, trouble).await)
                 }
                 Err(trouble) => Err(trouble.into()),
             }
@@ -102,40 +101,51 @@ async fn ask(
     }
 }
 
-/// What to try instead of a name that is not there. Best effort: where names may not be listed, where to look.
-async fn resembling(
+/// Words a missing object: where its whole namespace is missing that is what is said, as in kubectl
+/// (`cli-runtime/pkg/resource/visitor.go`, Info.Get). The hint is best effort: names may not be listed.
+async fn missing(
     cluster: &Cluster,
     catalog: &Catalog,
     resource: &Arc<Resource>,
     namespace: Option<&str>,
     name: &str,
-) -> String {
-    let limit = NAMES.to_string();
-    let listed = list(cluster, resource, namespace, &[("limit", &limit)]).await;
-    let names: Vec<&str> = listed.iter().flatten().map(|object| object.name.as_str()).collect();
-    let close = nearest(name, names.iter().copied());
-    if !close.is_empty() {
-        return format!("did you mean {}?", close.join(" or "));
-    }
-    let namespaces = catalog.served("v1", "Namespace").filter(|_| names.is_empty());
-    if let (Some(namespace), Some(namespaces)) = (namespace, namespaces)
-        && let Ok(None) = metadata::get(cluster, namespaces, None, namespace).await
+    trouble: Trouble,
+) -> Failure {
+    if let (Some(namespace), Some(namespaces)) = (namespace, catalog.served("v1", "Namespace"))
+        && let Err(trouble) = get(cluster, namespaces, None, namespace).await
+        && trouble.is_not_found()
     {
-        return format!("there is no namespace {namespace:?}");
+        let hint = match resembling(cluster, namespaces, None, namespace).await {
+            Ok(Some(hint)) => hint,
+            _ => "check the namespace given with -n".to_owned(),
+        };
+        return Failure::from(trouble).hint(hint);
     }
-    if let Some(other) = namesake(resource, catalog) {
-        return format!(
-            "{} is another type: write {}/{name} if that is meant",
-            other.qualified(),
-            other.qualified()
-        );
-    }
+    let similar = resembling(cluster, resource, namespace, name).await;
     let place = namespace.map(|namespace| format!(" in namespace {namespace:?}")).unwrap_or_default();
-    match listed {
-        Ok(_) if names.is_empty() => format!("there are no {}{place}", resource.qualified()),
-        Ok(_) => format!("no {}{place} has a similar name", resource.qualified()),
-        Err(_) => format!("it was looked for{place}: check the name and the namespace"),
-    }
+    let hint = match (similar, namesake(resource, catalog)) {
+        (Ok(Some(hint)), _) => hint,
+        (_, Some(other)) => {
+            format!("{0} is another type: write {0}/{name} if that is meant", other.qualified())
+        }
+        (Ok(None), None) => format!("no {}{place} has a similar name", resource.qualified()),
+        (Err(_), None) => format!("it was looked for{place}: check the name and the namespace"),
+    };
+    Failure::from(trouble).hint(hint)
+}
+
+/// The names that look most like one that is not there.
+async fn resembling(
+    cluster: &Cluster,
+    resource: &Arc<Resource>,
+    namespace: Option<&str>,
+    name: &str,
+) -> Result<Option<String>, Trouble> {
+    let path = format!("{}?limit={NAMES}", resource.collection_path(namespace));
+    let answer = cluster.send(Request::get(path).accept(wire::ACCEPT_METADATA_LIST)).await?;
+    let page = wire::decode_list(&answer, resource)?;
+    let close = nearest(name, page.items.iter().map(|item| item.object.name.as_str()));
+    Ok((!close.is_empty()).then(|| format!("did you mean {}?", close.join(" or "))))
 }
 
 /// Another group's resource that the same word could have meant.

@@ -5,3 +5,4 @@
 
 mod connection;
 mod support;
+mod targets;
