@@ -105,6 +105,21 @@ impl Failure {
         Self { kind: FailureKind::Unfinished, message: message.into(), hint: None }
     }
 
+    /// The failure as lines to print: `error: ...`, then `hint: ...`. kubectl's own sentences stand without the
+    /// prefix, as users know them.
+    pub fn lines(&self) -> Vec<String> {
+        let sentences = [
+            "Error from server",
+            "You must be logged in",
+            "Unable to connect to",
+            "The connection to the server",
+        ];
+        let known = sentences.iter().any(|sentence| self.message.starts_with(sentence));
+        let message = if known { self.message.clone() } else { format!("error: {}", self.message) };
+        let hint = self.hint.as_ref().map(|hint| format!("hint: {hint}"));
+        [Some(message), hint].into_iter().flatten().collect()
+    }
+
     /// Adds what to do about it.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -139,8 +154,9 @@ impl From<Trouble> for Failure {
             Self::error(format!("Error from server ({reason}): {message}"))
         };
         match code {
-            403 if message.contains("admission webhook") || message.contains("denied request") => failure,
-            403 => {
+            // The authorizer's own words; admission and quota answer 403, too (`apiserver/pkg/endpoints/handlers/
+            // responsewriters/errors.go`, forbiddenMessage).
+            403 if message.contains("\" cannot ") => {
                 failure.hint("`kubectl auth can-i --list` shows what you may do; ask for the missing right")
             }
             429 => failure.hint("the server is busy; try again in a moment"),
@@ -194,6 +210,13 @@ pub(crate) fn of_connection(error: &kube::Error, server: &str) -> Trouble {
     let is = |kind: std::io::ErrorKind| chain.iter().any(|link| link.kind == Some(kind));
     let last = chain.last().map(|link| link.text.clone()).unwrap_or_default();
 
+    // A proxy fails like a server; only the outer links name it.
+    if mentions("tunnel") || mentions("proxy") || mentions("SOCKS") {
+        return unable(
+            format!("the proxy does not lead to {host}: {last}"),
+            "check HTTPS_PROXY and NO_PROXY, or proxy-url in the kubeconfig",
+        );
+    }
     if is(std::io::ErrorKind::ConnectionRefused) {
         return Trouble::NoAnswer {
             message: format!(
@@ -224,7 +247,11 @@ pub(crate) fn of_connection(error: &kube::Error, server: &str) -> Trouble {
         );
     }
     if mentions("invalid peer certificate") {
-        return unable(last, "the server's certificate must be renewed or replaced, or a clock is wrong");
+        return unable(
+            last,
+            "the server's certificate must be renewed or replaced (an authority's own certificate may not serve, \
+             other than in kubectl), or a clock is wrong",
+        );
     }
     if mentions("received fatal alert") {
         return unable(
@@ -243,12 +270,6 @@ pub(crate) fn of_connection(error: &kube::Error, server: &str) -> Trouble {
     }
     if is(std::io::ErrorKind::NetworkUnreachable) || is(std::io::ErrorKind::HostUnreachable) {
         return unable(format!("{host} cannot be reached: {last}"), "check the network or VPN");
-    }
-    if mentions("tunnel") || mentions("proxy") || mentions("SOCKS") {
-        return unable(
-            format!("the proxy does not lead to {host}: {last}"),
-            "check HTTPS_PROXY and NO_PROXY, or proxy-url in the kubeconfig",
-        );
     }
     Trouble::NoAnswer {
         message: format!("the connection to the server {host} broke: {last}"),
@@ -301,20 +322,65 @@ pub(crate) fn innermost(error: &(dyn Error + 'static)) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_refused_request_reads_as_in_kubectl() {
-        let trouble = |code, reason: &str| Trouble::Status {
+    fn status(code: u16, reason: &str, message: &str) -> Failure {
+        Failure::from(Trouble::Status {
             code,
             reason: reason.into(),
-            message: r#"pods "x" not found"#.into(),
+            message: message.into(),
             retry_after: None,
+        })
+    }
+
+    #[test]
+    fn a_refused_request_reads_as_in_kubectl() {
+        let text = r#"pods "x" not found"#;
+        let not_found = status(404, "NotFound", text);
+        assert_eq!(not_found.message, r#"Error from server (NotFound): pods "x" not found"#);
+        assert_eq!(not_found.kind, FailureKind::Error);
+        assert_eq!(status(500, "", text).message, r#"Error from server: pods "x" not found"#);
+        let unauthorized = status(401, "Unauthorized", "Unauthorized");
+        assert_eq!(unauthorized.message, "You must be logged in to the server (Unauthorized)");
+        assert!(unauthorized.hint.is_some());
+    }
+
+    #[test]
+    fn only_a_missing_right_is_hinted_at_as_one() {
+        let message = r#"pods is forbidden: User "jane" cannot list resource "pods" in API group "" at the cluster scope"#;
+        assert!(status(403, "Forbidden", message).hint.unwrap().contains("can-i"));
+        for message in [
+            r#"admission webhook "w.example.com" denied the request: no"#,
+            r#"pods "x" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"#,
+            r#"pods "x" is forbidden: exceeded quota: q"#,
+        ] {
+            assert_eq!(status(403, "Forbidden", message).hint, None, "{message}");
+        }
+    }
+
+    #[test]
+    fn a_failure_prints_as_error_and_hint_and_kubectls_sentences_as_kubectl_prints_them() {
+        let failure = Failure::usage("no TARGET").hint("name one");
+        assert_eq!(failure.lines(), ["error: no TARGET", "hint: name one"]);
+        assert_eq!(status(404, "NotFound", "x").lines(), ["Error from server (NotFound): x"]);
+    }
+
+    #[test]
+    fn an_unknown_cause_is_worded_by_its_innermost_error_and_never_by_debug() {
+        let inner = std::io::Error::new(std::io::ErrorKind::ConnectionReset, "connection reset by peer");
+        let error = kube::Error::Service(Box::new(std::io::Error::other(inner)));
+        let Trouble::NoAnswer { message, hint } = of_connection(&error, "https://example.com:6443") else {
+            panic!("not an answer")
         };
-        assert_eq!(
-            Failure::from(trouble(404, "NotFound")).message,
-            r#"Error from server (NotFound): pods "x" not found"#
+        assert_eq!(message, "the connection to the server example.com:6443 broke: connection reset by peer");
+        assert!(hint.is_some());
+    }
+
+    #[test]
+    fn a_connection_that_is_not_made_in_time_names_the_server() {
+        let error = kube::Error::Service(Box::new(std::io::Error::from(std::io::ErrorKind::TimedOut)));
+        let failure = Failure::from(of_connection(&error, "https://example.com:6443"));
+        assert!(
+            failure.message.starts_with("Unable to connect to the server: example.com:6443 did not answer")
         );
-        assert_eq!(Failure::from(trouble(500, "")).message, r#"Error from server: pods "x" not found"#);
-        assert!(Failure::from(trouble(401, "Unauthorized")).hint.is_some());
     }
 
     #[test]

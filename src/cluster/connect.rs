@@ -62,13 +62,9 @@ pub struct ConnectionOptions {
 }
 
 impl ConnectionOptions {
-    /// Whether a flag says which cluster or user is meant; then a pod's own service account is not it.
-    pub(crate) fn names_a_cluster(&self) -> bool {
-        self.context.is_some()
-            || self.cluster.is_some()
-            || self.user.is_some()
-            || self.kubeconfig.is_some()
-            || self.server.is_some()
+    /// Whether a flag names something that only a kubeconfig can define.
+    pub(crate) fn names_a_kubeconfig_entry(&self) -> bool {
+        self.context.is_some() || self.cluster.is_some() || self.user.is_some()
     }
 }
 

@@ -91,9 +91,9 @@ pub(crate) fn choose(options: &ConnectionOptions, environment: &Environment) -> 
     let files = Files::find(options, environment);
     let mut choice = match files.read()? {
         Some(kubeconfig) => select(kubeconfig, options, &files)?,
-        // Only where no flag says which cluster is meant: a pod that mounts no kubeconfig must not act on its own
-        // cluster when another one was asked for.
-        None if options.names_a_cluster() => select(Kubeconfig::default(), options, &files)?,
+        // A pod that mounts no kubeconfig must not act on its own cluster when a flag asks for another one.
+        None if options.names_a_kubeconfig_entry() => return Err(files.nothing_found()),
+        None if options.server.is_some() => select(Kubeconfig::default(), options, &files)?,
         None => in_pod(environment).ok_or_else(|| files.nothing_found())?,
     };
     apply_flags(&mut choice, options)?;

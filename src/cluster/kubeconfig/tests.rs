@@ -327,11 +327,14 @@ fn a_pod_does_not_fall_back_to_its_own_cluster_when_another_was_asked_for() {
 #[test]
 fn nothing_that_names_a_cluster_says_where_it_was_looked_for() {
     let home = Home::new(&[], &["absent"]);
-    let failure = home.choose(&ConnectionOptions::default()).unwrap_err();
-    assert_eq!(failure.kind, FailureKind::Error);
-    assert!(
-        failure.message.starts_with("no cluster is configured: no kubeconfig at ")
-            && failure.message.ends_with("absent")
-    );
-    assert!(failure.hint.unwrap().contains("--kubeconfig"));
+    let wanted = options(|o| o.context = Some("prod".into()));
+    for options in [ConnectionOptions::default(), wanted] {
+        let failure = home.choose(&options).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Error);
+        assert!(
+            failure.message.starts_with("no cluster is configured: no kubeconfig at ")
+                && failure.message.ends_with("absent")
+        );
+        assert!(failure.hint.unwrap().contains("--kubeconfig"));
+    }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::cluster::connect::ConnectionOptions;
+use crate::cluster::kubeconfig::Environment;
 use crate::cluster::testing::{Reply, Server};
 use crate::error::Failure;
 use futures::TryStreamExt;
@@ -322,7 +323,7 @@ async fn a_refused_connection_reads_as_in_kubectl() {
             insecure_skip_tls_verify: Some(true),
             ..Default::default()
         };
-        let cluster = Cluster::connect_from(&options, &Default::default()).await.unwrap();
+        let cluster = Cluster::connect_from(&options, &Environment::default()).await.unwrap();
         let failure = Failure::from(cluster.send(Request::get("/version")).await.unwrap_err());
         assert_eq!(
             failure.message,
@@ -342,7 +343,7 @@ async fn a_server_without_tls_behind_https_is_explained() {
         insecure_skip_tls_verify: Some(true),
         ..Default::default()
     };
-    let cluster = Cluster::connect_from(&options, &Default::default()).await.unwrap();
+    let cluster = Cluster::connect_from(&options, &Environment::default()).await.unwrap();
     let failure = Failure::from(cluster.send(Request::get("/version")).await.unwrap_err());
     assert!(failure.hint.is_some());
     assert!(!failure.message.contains("Connect)"), "{failure}");
@@ -354,4 +355,86 @@ async fn a_path_that_is_no_path_is_an_error_and_no_panic() {
     let trouble = server.cluster().await.send(Request::get("/api/v1/pods/a b")).await.unwrap_err();
     assert!(Failure::from(trouble).message.contains("cannot send a request"));
     assert!(server.seen().is_empty());
+}
+
+/// A proxy that opens a tunnel to this server whatever name it is asked for, or refuses; and the names it was asked.
+fn proxy(to: Option<std::net::SocketAddr>) -> (String, std::sync::mpsc::Receiver<String>) {
+    use std::io::{BufRead as _, BufReader, Write as _, copy};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (sender, asked) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        let mut reader = BufReader::new(client.try_clone().unwrap());
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            reader.read_line(&mut head).unwrap();
+        }
+        sender.send(head).unwrap();
+        let Some(to) = to else {
+            client.write_all(b"HTTP/1.1 403 Forbidden\r\n\r\n").unwrap();
+            return;
+        };
+        client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+        let mut upstream = std::net::TcpStream::connect(to).unwrap();
+        let mut back = upstream.try_clone().unwrap();
+        std::thread::spawn(move || copy(&mut back, &mut client));
+        let _ = copy(&mut reader, &mut upstream);
+    });
+    (format!("http://ann:p%40ss@{address}"), asked)
+}
+
+async fn behind(proxy: &str) -> Cluster {
+    let options =
+        ConnectionOptions { server: Some("http://api.example.invalid:8080".into()), ..Default::default() };
+    let environment = Environment {
+        http_proxy: Some(proxy.into()),
+        no_proxy: Some("other.invalid,".into()),
+        ..Default::default()
+    };
+    Cluster::connect_from(&options, &environment).await.unwrap()
+}
+
+#[tokio::test]
+async fn the_environments_proxy_leads_to_a_server_that_only_it_can_find() {
+    let server = Server::start(vec![ok()]);
+    let (url, asked) = proxy(Some(server.address));
+    behind(&url).await.send(Request::get("/api/v1/pods")).await.unwrap();
+    let asked = asked.recv().unwrap();
+    assert!(asked.starts_with("CONNECT api.example.invalid:8080 "), "{asked}");
+    // ann:p@ss
+    assert!(
+        asked.to_lowercase().contains("proxy-authorization: basic") && asked.contains("YW5uOnBAc3M="),
+        "{asked}"
+    );
+}
+
+#[tokio::test]
+async fn a_proxy_that_refuses_or_is_not_there_is_blamed_and_not_the_server() {
+    let (refusing, _asked) = proxy(None);
+    let absent = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        format!("http://{}", listener.local_addr().unwrap())
+    };
+    for url in [refusing, absent] {
+        let trouble = behind(&url).await.send(Request::get("/api/v1/pods")).await.unwrap_err();
+        let failure = Failure::from(trouble);
+        assert!(
+            failure.message.starts_with(
+                "Unable to connect to the server: the proxy does not lead to api.example.invalid:8080: "
+            ),
+            "{failure}"
+        );
+        assert!(failure.hint.unwrap().contains("HTTPS_PROXY"));
+    }
+}
+
+#[tokio::test]
+async fn a_server_name_that_nobody_knows_is_explained() {
+    let options =
+        ConnectionOptions { server: Some("http://api.example.invalid:8080".into()), ..Default::default() };
+    let cluster = Cluster::connect_from(&options, &Environment::default()).await.unwrap();
+    let failure = Failure::from(cluster.send(Request::get("/version")).await.unwrap_err());
+    assert_eq!(failure.message, "Unable to connect to the server: no such host: api.example.invalid:8080");
+    assert!(failure.hint.is_some());
 }
