@@ -1,6 +1,9 @@
 //! Discovery, targets and columns against a real API server, with kubectl as the yardstick.
 
 use std::collections::BTreeSet;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::Stdio;
 use std::time::Duration;
 
 use control_plane::{Component, ControlPlane, Options, eventually};
@@ -10,7 +13,7 @@ use kubectl_cascade::cluster::discovery::catalog;
 use kubectl_cascade::cluster::kubeconfig::Environment;
 use kubectl_cascade::cluster::targets::resolve;
 use kubectl_cascade::error::{Failure, FailureKind};
-use kubectl_cascade::model::catalog::Catalog;
+use kubectl_cascade::model::catalog::{Catalog, Resource};
 use kubectl_cascade::model::object::Object;
 use kubectl_cascade::model::target::{Arguments, BareType, parse};
 
@@ -335,4 +338,73 @@ spec:
     assert!(catalog.served("v1", "Pod").is_some());
     let failure = resolved(&cluster, &catalog, "default", "corpses a").await.expect_err("unknown");
     assert!(failure.hint.is_some_and(|hint| hint.contains("dead.example.test")));
+}
+
+/// Passes requests on without their `Accept`, as a server would see them that knows only the legacy documents.
+fn forgetful(upstream: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("bound"));
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let upstream = TcpStream::connect(&upstream).expect("the proxy listens");
+            std::thread::spawn(move || forward(client, upstream));
+        }
+    });
+    url
+}
+
+fn forward(mut client: TcpStream, mut upstream: TcpStream) -> io::Result<()> {
+    for line in BufReader::new(client.try_clone()?).lines() {
+        let line = line?;
+        if line.is_empty() {
+            break;
+        }
+        if !line.to_lowercase().starts_with("accept") {
+            write!(upstream, "{line}\r\n")?;
+        }
+    }
+    write!(upstream, "Accept: application/json\r\nConnection: close\r\n\r\n")?;
+    io::copy(&mut upstream, &mut client)?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_legacy_documents_tell_the_same_as_the_aggregated_ones() {
+    // A namespace only to have the kinds with two versions and a category.
+    let world = stocked("targets-legacy");
+    let mut proxy = world.kubectl().command();
+    let mut proxy = proxy.args(["proxy", "--port=0"]).stdout(Stdio::piped()).spawn().expect("kubectl proxy");
+    let mut line = String::new();
+    BufReader::new(proxy.stdout.take().expect("piped")).read_line(&mut line).expect("where it listens");
+    let server = forgetful(line.trim().rsplit(' ').next().expect("an address").to_owned());
+
+    let options = ConnectionOptions { server: Some(server), ..ConnectionOptions::default() };
+    let legacy = Cluster::connect_from(&options, &Environment::default()).await.expect("a cluster");
+    let legacy = catalog(&legacy).await.expect("a catalog");
+    let aggregated = catalog(&connect(world.plane()).await).await.expect("a catalog");
+    proxy.kill().expect("ours");
+    proxy.wait().expect("killed");
+
+    // Other tests may define kinds between the two looks.
+    let lasting =
+        |group: &str| !group.contains('.') || group.ends_with(".k8s.io") || group == "shop.example.test";
+    let resources = |catalog: &Catalog| -> Vec<Resource> {
+        catalog
+            .all()
+            .iter()
+            .filter(|resource| lasting(&resource.group))
+            .map(|resource| (**resource).clone())
+            .collect()
+    };
+    assert!(!legacy.gaps().iter().any(|gap| lasting(&gap.group)), "{:?}", legacy.gaps());
+    let (legacy, aggregated) = (resources(&legacy), resources(&aggregated));
+    let versions = |resources: &[Resource]| {
+        let mut versions: Vec<String> = resources.iter().map(Resource::api_version).collect();
+        versions.dedup();
+        versions
+    };
+    assert_eq!(versions(&legacy), versions(&aggregated), "in the same order");
+    let set = |resources: &[Resource]| resources.iter().cloned().collect::<BTreeSet<_>>();
+    assert_eq!(set(&legacy), set(&aggregated));
+    assert!(legacy.len() > 50);
 }
