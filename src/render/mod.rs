@@ -1,12 +1,20 @@
 //! Model values to text, JSON and pictures; the only room that knows a terminal.
 
 mod age;
+pub mod ask;
 mod counts;
+pub mod diagnosis;
+pub mod failure;
 mod fate;
 pub mod gaps;
 pub mod json;
 pub mod look;
 pub mod names;
+pub mod orphans;
+pub mod output;
+pub mod plan;
+pub mod progress;
+pub mod result;
 pub mod sanitize;
 mod table;
 mod text;

@@ -1,0 +1,57 @@
+//! Questions to a person. Nothing but a plain yes, and Enter, is a yes.
+//!
+//! The cursor is never hidden, so that there is nothing to give back when somebody presses Ctrl-C.
+
+use std::io;
+
+use dialoguer::console::Term;
+use dialoguer::{Error, Input};
+
+use super::look::{Look, Role};
+use super::text::Line;
+
+/// What a person answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// Yes.
+    Yes,
+    /// Anything else.
+    No,
+    /// Ctrl-C, or the terminal is gone.
+    Interrupted,
+}
+
+/// Whether there is anybody to ask: questions go to standard error, answers come from the terminal.
+pub fn can_ask() -> bool {
+    Term::stderr().is_term()
+}
+
+/// Asks a question that only `y` or `yes` answers with yes; the default is no.
+pub fn confirm(look: Look, question: &str) -> io::Result<Answer> {
+    ask(look, question, "[y/N]", |answer| {
+        answer.eq_ignore_ascii_case("y") || answer.eq_ignore_ascii_case("yes")
+    })
+}
+
+/// Asks for a name to be typed: where a slip would cost much.
+pub fn confirm_by_name(look: Look, question: &str, name: &str) -> io::Result<Answer> {
+    ask(look, question, &format!("type {name} to confirm"), |answer| answer == name)
+}
+
+fn ask(look: Look, question: &str, prompt: &str, is_yes: impl Fn(&str) -> bool) -> io::Result<Answer> {
+    let term = Term::stderr();
+    // The question may be longer than a line; the prompt behind it is not.
+    term.write_line(&Line::new().styled(Role::Strong, question).render(look))?;
+    let prompt = Line::new().plain(prompt).render(Look { color: false, ..look });
+    match Input::<String>::new().with_prompt(prompt).allow_empty(true).interact_text_on(&term) {
+        Ok(answer) if is_yes(answer.trim()) => Ok(Answer::Yes),
+        Ok(_) => Ok(Answer::No),
+        Err(Error::IO(error)) => match error.kind() {
+            io::ErrorKind::Interrupted | io::ErrorKind::UnexpectedEof => {
+                term.write_line("")?;
+                Ok(Answer::Interrupted)
+            }
+            _ => Err(error),
+        },
+    }
+}

@@ -1,0 +1,56 @@
+//! A failure, as a person reads it: what failed, and what to do.
+
+use std::io;
+
+use super::look::{Look, Role};
+use super::sanitize;
+use super::text::Line;
+use crate::error::Failure;
+
+/// `error: ...`, and on a line of its own `hint: ...`.
+pub fn write_failure(out: &mut impl io::Write, look: Look, failure: &Failure) -> io::Result<()> {
+    labelled(out, look, (Role::Bad, "error: "), &failure.message)?;
+    match &failure.hint {
+        Some(hint) => write_hint(out, look, hint),
+        None => Ok(()),
+    }
+}
+
+/// `hint: ...`.
+pub fn write_hint(out: &mut impl io::Write, look: Look, hint: &str) -> io::Result<()> {
+    labelled(out, look, (Role::Command, "hint: "), hint)
+}
+
+/// `warning: ...`: also the server's own warnings.
+pub fn write_warning(out: &mut impl io::Write, look: Look, warning: &str) -> io::Result<()> {
+    labelled(out, look, (Role::Caution, "warning: "), warning)
+}
+
+/// A text behind a label; further lines of it are indented. Never wrapped: it may hold a command to copy.
+fn labelled(out: &mut impl io::Write, look: Look, label: (Role, &str), text: &str) -> io::Result<()> {
+    let mut lines = sanitize::lines(text);
+    let first = lines.next().unwrap_or_default();
+    Line::new().styled(label.0, label.1).plain(first).write(out, look)?;
+    lines.try_for_each(|line| Line::new().plain("  ").plain(line).write(out, look))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::text::written;
+    use super::*;
+
+    #[test]
+    fn a_failure_says_what_and_hints_what_to_do() {
+        let failure =
+            Failure::error("jobs.batch \"x\u{1b}[2J\" not found\nreally").hint("is the namespace right?");
+        assert_eq!(
+            written(|out| write_failure(out, Look::PLAIN, &failure)),
+            "error: jobs.batch \"x\\u{1b}[2J\" not found\n  really\nhint: is the namespace right?\n"
+        );
+    }
+
+    #[test]
+    fn without_a_hint_there_is_none() {
+        assert_eq!(written(|out| write_failure(out, Look::PLAIN, &Failure::usage("no"))), "error: no\n");
+    }
+}

@@ -1,0 +1,179 @@
+//! How a deletion ended: the end state, what did not end as forecast, and why.
+
+use std::io;
+
+use super::age::duration;
+use super::counts::number;
+use super::diagnosis::{Names, write_findings, write_names};
+use super::gaps::write_gaps;
+use super::look::{Look, Role};
+use super::text::{Line, write_paragraph};
+use crate::model::object::ObjectRef;
+use crate::model::result::{DeletionResult, Outcome};
+
+/// The answer of `delete` and `wait`.
+pub fn write_result(out: &mut impl io::Write, look: Look, result: &DeletionResult) -> io::Result<()> {
+    headline(look, result).write(out, look)?;
+    let lists = [&result.remaining, &result.kept, &result.orphaned, &result.leaked].into_iter().flatten();
+    let names = Names::of(lists.chain(result.unexpected.iter().map(|unexpected| &unexpected.reference)));
+    let mut list = |role, label: &str, objects: &[ObjectRef]| {
+        write_names(out, look, &names, (role, label), objects.iter())
+    };
+    list(Role::Bad, "  still there: ", &result.remaining)?;
+    list(Role::Good, "  kept: ", &result.kept)?;
+    list(Role::Good, "  orphaned: ", &result.orphaned)?;
+    list(Role::Caution, "  left over and never collected: ", &result.leaked)?;
+    let again: Vec<ObjectRef> = result.recreated.iter().map(|recreated| recreated.now.clone()).collect();
+    list(Role::Caution, "  made again by something else: ", &again)?;
+    for unexpected in &result.unexpected {
+        let text = format!("unexpected: {}: {}", names.of_object(&unexpected.reference), unexpected.note);
+        write_paragraph(out, look, 2, Role::Caution, &text)?;
+    }
+    if !result.findings.is_empty() {
+        writeln!(out)?;
+    }
+    write_findings(out, look, &result.findings, &result.unchecked)?;
+    write_gaps(out, look, &result.gaps)
+}
+
+fn headline(look: Look, result: &DeletionResult) -> Line {
+    let gone = result.deleted.len();
+    let total = gone + result.remaining.len();
+    let elapsed = elapsed(result.elapsed_seconds);
+    let of_all = format!("{gone} of {} gone", number(total, "object"));
+    let good = look.glyph("✓ ", "+ ");
+    let bad = look.glyph("✗ ", "x ");
+    let (role, symbol, text) = match result.outcome {
+        Outcome::Complete if total == 0 => (Role::Good, good, "nothing to delete".to_owned()),
+        Outcome::Complete => {
+            (Role::Good, good, format!("done: {} gone after {elapsed}", number(gone, "object")))
+        }
+        Outcome::CompleteWithGaps => (
+            Role::Caution,
+            good,
+            format!(
+                "{} gone after {elapsed}: all that was seen, but some kinds could not be read",
+                number(gone, "object")
+            ),
+        ),
+        Outcome::NotWaited => (Role::Plain, "", "deletion accepted, not waited for".to_owned()),
+        Outcome::Unverified => (
+            Role::Bad,
+            bad,
+            format!("deletion accepted, but its end could not be verified: {of_all} after {elapsed}"),
+        ),
+        Outcome::Stalled => (Role::Bad, bad, format!("stalled: {of_all} after {elapsed}")),
+        Outcome::TimedOut => (Role::Bad, bad, format!("timed out: {of_all} after {elapsed}")),
+        Outcome::Refused if gone == 0 => (Role::Bad, bad, "refused: nothing was deleted".to_owned()),
+        Outcome::Refused => (Role::Bad, bad, format!("refused in part: {of_all}")),
+        Outcome::Interrupted => (
+            Role::Caution,
+            bad,
+            format!("interrupted: {of_all} after {elapsed}; what the server has accepted goes on without us"),
+        ),
+    };
+    Line::new().styled(role, symbol).styled(role, text)
+}
+
+fn elapsed(seconds: f64) -> String {
+    if seconds < 60.0 {
+        format!("{seconds:.1} s")
+    } else {
+        // Negative and endless ones do not come here.
+        duration(seconds as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::text::written;
+    use super::*;
+    use crate::model::diagnosis::{Cause, Finding, Verdict};
+    use crate::model::forecast::Policy;
+    use crate::model::result::{Recreated, Unexpected};
+    use crate::model::testing::graph;
+
+    fn reference(name: &str) -> ObjectRef {
+        graph(name).object(0).reference()
+    }
+
+    fn text(result: &DeletionResult) -> String {
+        written(|out| write_result(out, Look::PLAIN, result))
+    }
+
+    #[test]
+    fn a_complete_deletion_is_one_line() {
+        let mut result = DeletionResult::new(Outcome::Complete, Policy::Background);
+        result.deleted = vec![reference("Job/a"), reference("Pod/b")];
+        result.elapsed_seconds = 1.26;
+        assert_eq!(text(&result), "✓ done: 2 objects gone after 1.3 s\n");
+        result.deleted.clear();
+        assert_eq!(text(&result), "✓ nothing to delete\n");
+    }
+
+    #[test]
+    fn a_stalled_deletion_says_what_is_left_and_why() {
+        let mut result = DeletionResult::new(Outcome::Stalled, Policy::Foreground);
+        result.elapsed_seconds = 200.0;
+        result.deleted = vec![reference("Secret/a")];
+        result.remaining = vec![reference("Job/b"), reference("other:Pod/c")];
+        result.kept = vec![reference("ConfigMap/d")];
+        result.orphaned = vec![reference("ConfigMap/e")];
+        result.leaked = vec![reference("ConfigMap/f")];
+        result.recreated = vec![Recreated { was: reference("Pod/g"), now: reference("Pod/g") }];
+        result.unexpected = vec![Unexpected {
+            reference: reference("ConfigMap/h"),
+            note: "is gone, though it was to stay".into(),
+        }];
+        result.findings = vec![Finding {
+            cause: Cause::GracePeriod,
+            also: vec![],
+            verdict: Verdict::Proven,
+            object: reference("other:Pod/c"),
+            chain: vec![reference("other:Pod/c")],
+            summary: "it still runs".into(),
+            by: None,
+            evidence: vec![],
+            remedies: vec![],
+            alike: vec![],
+        }];
+        insta::assert_snapshot!(text(&result), @r"
+        ✗ stalled: 1 of 3 objects gone after 3m20s
+          still there: Job/b in x, Pod/c in other
+          kept: ConfigMap/d in x
+          orphaned: ConfigMap/e in x
+          left over and never collected: ConfigMap/f in x
+          made again by something else: Pod/g in x
+          unexpected: ConfigMap/h in x: is gone, though it was to stay
+
+        … Pod/c: grace-period (proven)
+          it still runs
+        ");
+    }
+
+    #[test]
+    fn every_outcome_has_its_sentence() {
+        let lines: String = [
+            Outcome::CompleteWithGaps,
+            Outcome::NotWaited,
+            Outcome::Unverified,
+            Outcome::TimedOut,
+            Outcome::Refused,
+            Outcome::Interrupted,
+        ]
+        .into_iter()
+        .map(|outcome| {
+            let result = DeletionResult::new(outcome, Policy::Background);
+            written(|out| headline(Look::PLAIN, &result).write(out, Look::PLAIN))
+        })
+        .collect();
+        insta::assert_snapshot!(lines, @r"
+        ✓ 0 objects gone after 0.0 s: all that was seen, but some kinds could not be read
+        deletion accepted, not waited for
+        ✗ deletion accepted, but its end could not be verified: 0 of 0 objects gone after 0.0 s
+        ✗ timed out: 0 of 0 objects gone after 0.0 s
+        ✗ refused: nothing was deleted
+        ✗ interrupted: 0 of 0 objects gone after 0.0 s; what the server has accepted goes on without us
+        ");
+    }
+}
