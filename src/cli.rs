@@ -56,8 +56,6 @@ pub enum Verb {
     Diagnose(DiagnoseArgs),
     /// Find what earlier deletions left behind
     Orphans(OrphansArgs),
-    /// Print a completion script for a shell
-    Completion(CompletionArgs),
     /// Print the version of the plugin and of the server
     Version(VersionArgs),
 }
@@ -309,23 +307,6 @@ pub struct OrphansArgs {
     /// Output format
     #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
     pub output: Option<ReportFormat>,
-}
-
-/// `completion`
-#[derive(Debug, Args)]
-pub struct CompletionArgs {
-    /// For which shell
-    #[arg(value_enum)]
-    pub shell: Shell,
-}
-
-/// The shells that completion scripts exist for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum Shell {
-    Bash,
-    Zsh,
-    Fish,
 }
 
 /// `version`

@@ -100,6 +100,11 @@ impl Failure {
         Self { kind: FailureKind::Refused, message: message.into(), hint: None }
     }
 
+    /// The user pressed Ctrl-C (exit 130).
+    pub fn interrupted(message: impl Into<String>) -> Self {
+        Self { kind: FailureKind::Interrupted, message: message.into(), hint: None }
+    }
+
     /// Accepted, but its end could not be verified (exit 3).
     pub fn unfinished(message: impl Into<String>) -> Self {
         Self { kind: FailureKind::Unfinished, message: message.into(), hint: None }

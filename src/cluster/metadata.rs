@@ -91,14 +91,18 @@ pub async fn snapshot(
     snapshot
 }
 
-/// Reads everything wanted and makes the graph of it, with owners outside the searched part looked up one by one.
+/// Reads everything wanted and makes the graph of it, with `known` objects that were read before (a target's kind
+/// may not be listable) and with owners outside the searched part looked up one by one.
 pub async fn graph(
     cluster: &Cluster,
     catalog: &Catalog,
     wanted: &Wanted,
+    known: Vec<Object>,
     progress: &mut dyn FnMut(ListProgress),
 ) -> OwnerGraph {
-    let snapshot = snapshot(cluster, catalog, wanted, progress).await;
+    let mut snapshot = snapshot(cluster, catalog, wanted, progress).await;
+    // What was listed is newer, and comes first: the graph keeps the first of two.
+    snapshot.objects.extend(known);
     let graph = OwnerGraph::new(snapshot);
     let missing = missing_owners(&graph);
     if missing.is_empty() {

@@ -1,4 +1,51 @@
-//! One file a verb; each reads top to bottom as its pipeline.
+//! One file a verb; each reads top to bottom as its pipeline. What several verbs share stands beside them: the
+//! session, the subject (targets and graph), following a deletion, its ending.
 
 pub mod connection;
+pub mod delete;
+pub mod ending;
+pub mod flags;
+pub mod follow;
 pub mod manifest;
+pub mod session;
+pub mod subject;
+pub mod tree;
+pub mod version;
+pub mod wait;
+
+use std::io;
+
+use crate::cli::{Cli, Verb};
+use crate::error::{ExitCode, Failure};
+use crate::render::failure::write_failure;
+use crate::render::look::Look;
+use session::{Session, color_when};
+
+/// Runs the command line, prints a failure if there is one, and gives the exit code.
+pub async fn run(cli: &Cli) -> ExitCode {
+    match dispatch(cli).await {
+        Ok(code) => code,
+        Err(failure) => fail(cli, &failure),
+    }
+}
+
+/// The operating system refused what an asynchronous runtime needs.
+pub fn no_runtime(cli: &Cli, error: &io::Error) -> ExitCode {
+    fail(cli, &Failure::error(format!("cannot start: {error}")))
+}
+
+async fn dispatch(cli: &Cli) -> Result<ExitCode, Failure> {
+    match &cli.verb {
+        Verb::Tree(args) => tree::run(&Session::open(cli).await?, args).await,
+        Verb::Delete(args) => delete::run(&Session::open(cli).await?, args).await,
+        Verb::Wait(args) => wait::run(&Session::open(cli).await?, args).await,
+        Verb::Version(args) => version::run(cli, args).await,
+        Verb::Diagnose(_) | Verb::Orphans(_) => Err(Failure::error("soon")),
+    }
+}
+
+fn fail(cli: &Cli, failure: &Failure) -> ExitCode {
+    // There is nowhere left to report that standard error is closed.
+    let _ = write_failure(&mut io::stderr().lock(), Look::stderr(color_when(cli)), failure);
+    failure.kind.exit_code()
+}

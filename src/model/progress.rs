@@ -145,6 +145,12 @@ impl Progress {
         progress
     }
 
+    /// The DELETE was accepted: stall and rate count from now.
+    pub fn begin(&mut self, now: Timestamp) {
+        self.last_change = self.last_change.max(now);
+        self.history = VecDeque::from([(now, self.gone)]);
+    }
+
     /// Takes in what was observed. Returns whether it was a change: fewer doomed objects are left than ever before,
     /// or one of them got its deletionTimestamp or lost a finalizer. What was created later never is one.
     pub fn observe(&mut self, observation: Observation, now: Timestamp) -> bool {

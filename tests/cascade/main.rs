@@ -1,7 +1,7 @@
 //! The integration tests: the real binary against a real control plane, a namespace a test, safe in parallel.
 //!
 //! `CASCADE_TEST_KUBECONFIG` runs those that need no control over the servers against an existing cluster instead.
-#![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
+#![allow(clippy::unwrap_used, missing_docs, unreachable_pub, reason = "tests")]
 
 mod connection;
 mod support;

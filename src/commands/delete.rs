@@ -1,0 +1,283 @@
+//! `delete`: forecast, show, confirm, delete, watch until all is gone, and diagnose if it stalls.
+
+use std::io::{IsTerminal, stdin};
+use std::time::{Duration, Instant};
+
+use super::connection::{time_limit, time_span};
+use super::ending::{self, Ended};
+use super::flags::{policy, probing};
+use super::follow::{Following, Limits};
+use super::session::Session;
+use super::subject::{Reading, Subject, gather};
+use crate::cli::{DeleteArgs, DryRun, ReportFormat};
+use crate::cluster::deletion::{self, DeleteOptions};
+use crate::cluster::metadata;
+use crate::cluster::request::Trouble;
+use crate::error::{ExitCode, Failure};
+use crate::model::forecast::{DeleteWish, Forecast, Policy, Warning, forecast};
+use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, Timestamp};
+use crate::model::result::{DeletionResult, Outcome};
+use crate::model::target::BareType;
+use crate::render::ask::Answer;
+use crate::render::progress::ProgressView;
+use crate::render::{ask, json, names, notes, plan};
+
+/// The flags, checked and turned into plain values.
+struct Wish {
+    policy: Policy,
+    grace_seconds: Option<i64>,
+    force: bool,
+    limits: Limits,
+}
+
+/// Runs `delete`.
+///
+/// # Errors
+/// Whatever ends the command before a DELETE was sent.
+pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failure> {
+    let wish = wish(args)?;
+    let reading = Reading {
+        cluster_scoped: wish.policy == Policy::Foreground,
+        pods: true,
+        bare_type: BareType::Refused,
+        ignore_not_found: args.ignore_not_found,
+    };
+    let subject = gather(session, &args.target, reading).await?;
+    if subject.targets.is_empty() {
+        return ending::nothing_to_do(session, args.output, wish.policy, args.dry_run != DryRun::None);
+    }
+    refuse_orphaned_containers(&subject, wish.policy)?;
+    let mut plan =
+        forecast(&subject.graph, &subject.targets, DeleteWish { policy: wish.policy, force: wish.force });
+
+    if args.dry_run != DryRun::None {
+        let refused =
+            args.dry_run == DryRun::Server && ask_admission(session, &subject, &wish, &mut plan).await?;
+        show_dry_run(session, args, &subject, &plan)?;
+        return Ok(if refused { ExitCode::Refused } else { ExitCode::Done });
+    }
+    present(session, args, &subject, &plan)?;
+    confirm(session, args, &subject, &plan)?;
+
+    let mut following = Following::start(&session.cluster, &subject.graph, &plan);
+    let refusals = send(session, &subject, &wish, &mut following).await?;
+    if !args.wait && refusals.len() < subject.targets.len() {
+        let result = DeletionResult {
+            gaps: plan.gaps.clone(),
+            ..DeletionResult::new(Outcome::NotWaited, wish.policy)
+        };
+        return ending::report(session, args.output, &result, &refusals);
+    }
+    let end = if refusals.len() == subject.targets.len() {
+        None
+    } else {
+        let mut view = ProgressView::stderr(session.stderr, Instant::now());
+        let end = following.until_end(wish.limits, &mut view).await;
+        view.finish();
+        Some(end)
+    };
+    let ended = Ended { end, following, refusals, policy: wish.policy, probing: probing(args.probe) };
+    ending::finish(session, args.output, &subject, &plan, ended).await
+}
+
+fn wish(args: &DeleteArgs) -> Result<Wish, Failure> {
+    if args.now && args.grace_period >= 0 {
+        return Err(
+            Failure::usage("--now and --grace-period cannot be specified together").hint("give one of them")
+        );
+    }
+    if args.force && args.grace_period > 0 {
+        return Err(Failure::usage("--force and --grace-period greater than 0 cannot be specified together")
+            .hint("--force deletes without waiting for the kubelet: use --grace-period=0 with it, or leave it out"));
+    }
+    // kubectl's rules: 0 without --force means 1, so that the kubelet still confirms; --force alone means 0.
+    let grace_seconds = match (args.now, args.force, args.grace_period) {
+        (true, _, _) => Some(1),
+        (_, true, _) => Some(0),
+        (_, false, 0) => Some(1),
+        (_, _, seconds) if seconds > 0 => Some(seconds),
+        _ => None,
+    };
+    let limits = Limits {
+        timeout: time_limit("--timeout", &args.timeout)?,
+        stall: time_span("--stall-timeout", &args.stall_timeout)?,
+    };
+    if limits.stall == Duration::ZERO {
+        return Err(Failure::usage("--stall-timeout must be greater than 0")
+            .hint("write for example --stall-timeout 60s"));
+    }
+    Ok(Wish { policy: policy(args.policy), grace_seconds, force: grace_seconds == Some(0), limits })
+}
+
+/// The server accepts `orphan` on a Namespace or a definition and deletes all content (reference A.1).
+fn refuse_orphaned_containers(subject: &Subject, policy: Policy) -> Result<(), Failure> {
+    for target in &subject.targets {
+        let object = subject.graph.object(*target);
+        let what = if object.is("", "Namespace") {
+            "everything in it"
+        } else if object.is("apiextensions.k8s.io", "CustomResourceDefinition") {
+            "all its instances"
+        } else {
+            continue;
+        };
+        if policy == Policy::Orphan {
+            return Err(Failure::usage(format!(
+                "--policy orphan cannot save the content of {}: the server accepts it and deletes {what} all the same",
+                object.reference().short()
+            ))
+            .hint("to keep its content, do not delete it"));
+        }
+    }
+    Ok(())
+}
+
+/// `--dry-run=server`: asks admission about each target. Returns whether it refuses any; the refusal stands verbatim
+/// among the warnings.
+async fn ask_admission(
+    session: &Session,
+    subject: &Subject,
+    wish: &Wish,
+    plan: &mut Forecast,
+) -> Result<bool, Failure> {
+    let mut refused = false;
+    for target in &subject.targets {
+        let object = subject.graph.object(*target);
+        let options = DeleteOptions { policy: wish.policy, grace_seconds: wish.grace_seconds, dry_run: true };
+        match deletion::delete(&session.cluster, object, options).await {
+            Ok(_) => {}
+            Err(trouble) if trouble.is_not_found() => {}
+            Err(trouble @ Trouble::NoAnswer { .. }) => return Err(Failure::from(trouble)),
+            Err(trouble) if ending::is_admission(&trouble) => {
+                refused = true;
+                plan.warnings.insert(
+                    0,
+                    Warning {
+                        code: "admission-denied".to_owned(),
+                        message: ending::words(&trouble),
+                        object: Some(object.reference()),
+                    },
+                );
+            }
+            Err(trouble) => return Err(Failure::from(trouble)),
+        }
+    }
+    Ok(refused)
+}
+
+fn show_dry_run(
+    session: &Session,
+    args: &DeleteArgs,
+    subject: &Subject,
+    plan: &Forecast,
+) -> Result<(), Failure> {
+    match args.output {
+        Some(ReportFormat::Json) => {
+            session.print(|out| json::write_json(out, &json::plan_document(&subject.graph, plan)))
+        }
+        Some(ReportFormat::Name) => session.print(|out| {
+            let doomed: Vec<_> =
+                plan.doomed().map(|entry| subject.graph.object(entry.object).reference()).collect();
+            names::write_names(out, &doomed)
+        }),
+        None => session.print(|out| {
+            plan::write_plan(out, session.stdout, &subject.graph, plan, Timestamp::now(), false)
+        }),
+    }
+}
+
+/// What will happen, shown before anything is asked; on standard error, so that `-o json|name` stays clean.
+fn present(session: &Session, args: &DeleteArgs, subject: &Subject, plan: &Forecast) -> Result<(), Failure> {
+    match args.output {
+        None => session.print(|out| {
+            plan::write_plan(out, session.stdout, &subject.graph, plan, Timestamp::now(), false)
+        }),
+        Some(_) if !args.yes => {
+            session.note(|out| {
+                plan::write_plan(out, session.stderr, &subject.graph, plan, Timestamp::now(), false)
+            });
+            Ok(())
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+fn confirm(session: &Session, args: &DeleteArgs, subject: &Subject, plan: &Forecast) -> Result<(), Failure> {
+    if args.yes {
+        return Ok(());
+    }
+    if !stdin().is_terminal() || !ask::can_ask() {
+        return Err(Failure::refused("nothing was deleted: there is no terminal to ask on")
+            .hint("look at the forecast with --dry-run, then add --yes"));
+    }
+    let question = plan::question(&subject.graph, plan, session.cluster.context_name());
+    let answer = match plan::name_to_type(&subject.graph, plan) {
+        Some(name) => ask::confirm_by_name(session.stderr, &question, name),
+        None => ask::confirm(session.stderr, &question),
+    };
+    match answer {
+        Ok(Answer::Yes) => Ok(()),
+        Ok(Answer::No) => Err(Failure::refused("nothing was deleted: you said no")),
+        Ok(Answer::Interrupted) => Err(Failure::interrupted("nothing was deleted: interrupted")),
+        Err(error) => {
+            Err(Failure::refused(format!("nothing was deleted: cannot ask on this terminal: {error}"))
+                .hint("look at the forecast with --dry-run, then add --yes"))
+        }
+    }
+}
+
+/// Sends the DELETEs. A target that is Terminating under the same policy is joined; under another it is switched
+/// and looked at again. One refusal does not stop the others.
+async fn send(
+    session: &Session,
+    subject: &Subject,
+    wish: &Wish,
+    following: &mut Following,
+) -> Result<Vec<(Object, Trouble)>, Failure> {
+    let mut refusals = Vec::new();
+    let options = DeleteOptions { policy: wish.policy, grace_seconds: wish.grace_seconds, dry_run: false };
+    for target in &subject.targets {
+        let object = subject.graph.object(*target);
+        let under_way = object.is_terminating().then(|| policy_under_way(object));
+        if under_way == Some(wish.policy) && wish.grace_seconds.is_none() {
+            session.note(|out| notes::write_joined(out, session.stderr, object));
+            continue;
+        }
+        match deletion::delete(&session.cluster, object, options).await {
+            Ok(answer) => {
+                session.note(|out| notes::write_server_warnings(out, session.stderr, &answer.warnings));
+                if under_way.is_some() {
+                    look_again(session, object, wish.policy).await;
+                }
+            }
+            // Gone meanwhile: that is what was wanted.
+            Err(trouble) if trouble.is_not_found() => {
+                following.gone(object.uid.clone());
+            }
+            Err(trouble) => refusals.push((object.clone(), trouble)),
+        }
+    }
+    following.accepted();
+    Ok(refusals)
+}
+
+/// What the finalizers of a Terminating object say of the policy that it was deleted with.
+pub fn policy_under_way(object: &Object) -> Policy {
+    if object.has_finalizer(FOREGROUND_FINALIZER) {
+        Policy::Foreground
+    } else if object.has_finalizer(ORPHAN_FINALIZER) {
+        Policy::Orphan
+    } else {
+        Policy::Background
+    }
+}
+
+/// Some switches answer 200 and change nothing: a Pod that waits for its kubelet (reference C.4). Say so.
+async fn look_again(session: &Session, object: &Object, policy: Policy) {
+    let found =
+        metadata::get(&session.cluster, &object.resource, object.namespace.as_deref(), &object.name).await;
+    let Ok(Some(found)) = found else { return };
+    let kept_its_policy = found.uid == object.uid && policy_under_way(&found) != policy;
+    if kept_its_policy && policy_under_way(object) != policy {
+        session.note(|out| notes::write_switch_without_effect(out, session.stderr, &found, policy));
+    }
+}

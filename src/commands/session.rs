@@ -1,0 +1,87 @@
+//! What every command has at hand: the cluster, the caller's own flags, and where output goes.
+
+use std::io::{self, Write};
+use std::time::Instant;
+
+use crate::cli::{Cli, Color};
+use crate::cluster::connect::Cluster;
+use crate::error::Failure;
+use crate::model::command::Caller;
+use crate::render::listing::ListingView;
+use crate::render::look::{ColorWhen, Look};
+use crate::render::output::closed_pipe_is_fine;
+
+use super::connection;
+
+/// Where a command writes: flushed once it has written all.
+pub type Sink<'a> = io::BufWriter<&'a mut dyn Write>;
+
+/// A command's surroundings.
+pub struct Session {
+    /// The API server.
+    pub cluster: Cluster,
+    /// What a suggested command must repeat.
+    pub caller: Caller,
+    /// What standard output can show.
+    pub stdout: Look,
+    /// What standard error can show.
+    pub stderr: Look,
+}
+
+impl Session {
+    /// Connects.
+    ///
+    /// # Errors
+    /// See [`connection::connect`].
+    pub async fn open(cli: &Cli) -> Result<Self, Failure> {
+        let when = color_when(cli);
+        Ok(Self {
+            cluster: connection::connect(&cli.connection).await?,
+            caller: connection::caller(&cli.connection),
+            stdout: Look::stdout(when),
+            stderr: Look::stderr(when),
+        })
+    }
+
+    /// Shows how a long snapshot comes along, on standard error.
+    pub fn listing(&self) -> ListingView {
+        ListingView::stderr(Instant::now())
+    }
+
+    /// Prints a document or a text to standard output.
+    ///
+    /// # Errors
+    /// Standard output cannot be written to; a reader that went away (`| head`) is no error.
+    pub fn print(&self, write: impl FnOnce(&mut Sink<'_>) -> io::Result<()>) -> Result<(), Failure> {
+        print_stdout(write)
+    }
+
+    /// Prints a note or a text to standard error.
+    pub fn note(&self, write: impl FnOnce(&mut Sink<'_>) -> io::Result<()>) {
+        // There is nowhere left to report that standard error is closed.
+        let _ = print_to(&mut io::stderr().lock(), write);
+    }
+}
+
+/// What the user said about colour.
+pub fn color_when(cli: &Cli) -> ColorWhen {
+    match cli.color {
+        Color::Auto => ColorWhen::Auto,
+        Color::Always => ColorWhen::Always,
+        Color::Never => ColorWhen::Never,
+    }
+}
+
+/// Prints to standard output where there is no session yet.
+///
+/// # Errors
+/// Standard output cannot be written to; a reader that went away (`| head`) is no error.
+pub fn print_stdout(write: impl FnOnce(&mut Sink<'_>) -> io::Result<()>) -> Result<(), Failure> {
+    print_to(&mut io::stdout().lock(), write)
+}
+
+fn print_to(out: &mut dyn Write, write: impl FnOnce(&mut Sink<'_>) -> io::Result<()>) -> Result<(), Failure> {
+    let mut buffered: Sink<'_> = io::BufWriter::new(out);
+    closed_pipe_is_fine(write(&mut buffered).and_then(|()| buffered.flush()))
+        .map_err(|error| Failure::error(format!("cannot write the output: {error}")))
+}

@@ -1,0 +1,94 @@
+//! What a command is about: the targets, and the graph of everything that can hang on them.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::manifest::{self, Place};
+use super::session::Session;
+use crate::cli::TargetArgs;
+use crate::cluster::metadata::{self, Wanted};
+use crate::cluster::{discovery, targets};
+use crate::error::Failure;
+use crate::model::catalog::Catalog;
+use crate::model::graph::OwnerGraph;
+use crate::model::object::{Object, Searched, Uid};
+use crate::model::target::BareType;
+
+/// How much a command needs to read.
+#[derive(Debug, Clone, Copy)]
+pub struct Reading {
+    /// The cluster-scoped kinds, too: a cluster-scoped dependent blocks a foreground owner.
+    pub cluster_scoped: bool,
+    /// What metadata does not tell of Pods: a forecast needs it.
+    pub pods: bool,
+    /// What a type without a name means.
+    pub bare_type: BareType,
+    /// A named object that is not there is no error.
+    pub ignore_not_found: bool,
+}
+
+/// The targets and their surroundings.
+pub struct Subject {
+    /// What the server serves.
+    pub catalog: Arc<Catalog>,
+    /// Everything that was read.
+    pub graph: OwnerGraph,
+    /// The targets' places in it.
+    pub targets: Vec<usize>,
+}
+
+impl Subject {
+    /// The targets' UIDs.
+    pub fn uids(&self) -> Vec<Uid> {
+        self.targets.iter().map(|target| self.graph.object(*target).uid.clone()).collect()
+    }
+}
+
+/// Resolves the targets, then reads everything that can hang on them.
+///
+/// # Errors
+/// A wrong command line, an unknown kind, a target that is not there, no connection.
+pub async fn gather(session: &Session, args: &TargetArgs, reading: Reading) -> Result<Subject, Failure> {
+    manifest::check(args, reading.bare_type)?;
+    let catalog = Arc::new(discovery::catalog(&session.cluster).await?);
+    let place =
+        Place { namespace: session.cluster.namespace(), given: session.cluster.namespace_was_given() };
+    let queries = manifest::queries(args, place, reading.bare_type, &catalog)?;
+    let found = targets::resolve(&session.cluster, &catalog, &queries, reading.ignore_not_found).await?;
+    if found.is_empty() {
+        return Ok(Subject { catalog, graph: OwnerGraph::default(), targets: Vec::new() });
+    }
+    let searched = surroundings(&found, args.all_namespaces, reading.cluster_scoped);
+    Ok(read(session, catalog, found, searched, reading.pods).await)
+}
+
+/// Reads the wanted part of the cluster around these objects.
+pub async fn read(
+    session: &Session,
+    catalog: Arc<Catalog>,
+    objects: Vec<Object>,
+    searched: Searched,
+    pods: bool,
+) -> Subject {
+    let uids: Vec<Uid> = objects.iter().map(|object| object.uid.clone()).collect();
+    let wanted = Wanted { searched, pods };
+    let mut listing = session.listing();
+    let graph = metadata::graph(&session.cluster, &catalog, &wanted, objects, &mut |state| {
+        listing.update(state.done, state.lists, state.objects, Instant::now());
+    })
+    .await;
+    listing.finish();
+    let targets = uids.iter().filter_map(|uid| graph.by_uid(uid).first().copied()).collect();
+    Subject { catalog, graph, targets }
+}
+
+/// Where the dependents of these objects can be: a namespaced owner has them in its own namespace, a cluster-scoped
+/// one everywhere. Blockers elsewhere are invalid; `-A` looks for them, too (design section 4).
+fn surroundings(objects: &[Object], everywhere: bool, cluster_scoped: bool) -> Searched {
+    let namespaces: Option<_> =
+        objects.iter().map(|object| object.namespace.as_deref().map(str::to_owned)).collect();
+    match namespaces {
+        Some(namespaces) if !everywhere => Searched { namespaces: Some(namespaces), cluster_scoped },
+        _ => Searched::everywhere(),
+    }
+}

@@ -1,0 +1,69 @@
+//! `wait`: joins a deletion that is already under way, and follows it as `delete` does.
+
+use std::time::{Duration, Instant};
+
+use super::connection::{time_limit, time_span};
+use super::delete::policy_under_way;
+use super::ending::{self, Ended};
+use super::flags::probing;
+use super::follow::{Following, Limits};
+use super::session::Session;
+use super::subject::{Reading, Subject, gather};
+use crate::cli::WaitArgs;
+use crate::error::{ExitCode, Failure};
+use crate::model::forecast::{Policy, forecast};
+use crate::model::target::BareType;
+use crate::render::progress::ProgressView;
+
+/// Runs `wait`. An absent target is what was waited for.
+///
+/// # Errors
+/// Whatever ends the command before anything is watched; a target that is not being deleted.
+pub async fn run(session: &Session, args: &WaitArgs) -> Result<ExitCode, Failure> {
+    let limits = Limits {
+        timeout: time_limit("--timeout", &args.timeout)?,
+        stall: time_span("--stall-timeout", &args.stall_timeout)?,
+    };
+    if limits.stall == Duration::ZERO {
+        return Err(Failure::usage("--stall-timeout must be greater than 0")
+            .hint("write for example --stall-timeout 60s"));
+    }
+    // A foreground deletion may be held by a cluster-scoped dependent; which policy it is shows only later.
+    let reading =
+        Reading { cluster_scoped: true, pods: true, bare_type: BareType::All, ignore_not_found: true };
+    let subject = gather(session, &args.target, reading).await?;
+    if subject.targets.is_empty() {
+        return ending::nothing_to_do(session, args.output, Policy::Background, false);
+    }
+    refuse_live_targets(&subject)?;
+    let policy = common_policy(&subject);
+    let plan = forecast(&subject.graph, &subject.targets, policy);
+    let mut following = Following::start(&session.cluster, &subject.graph, &plan);
+    let mut view = ProgressView::stderr(session.stderr, Instant::now());
+    let end = following.until_end(limits, &mut view).await;
+    view.finish();
+    let ended =
+        Ended { end: Some(end), following, refusals: Vec::new(), policy, probing: probing(args.probe) };
+    ending::finish(session, args.output, &subject, &plan, ended).await
+}
+
+fn refuse_live_targets(subject: &Subject) -> Result<(), Failure> {
+    let live = subject
+        .targets
+        .iter()
+        .map(|target| subject.graph.object(*target))
+        .find(|object| !object.is_terminating());
+    match live {
+        None => Ok(()),
+        Some(object) => Err(Failure::error(format!("{} is not being deleted", object.reference().short()))
+            .hint("to delete it and wait: kubectl cascade delete")),
+    }
+}
+
+/// The policy that the finalizers tell of; foreground where several targets differ, since it waits for the most.
+fn common_policy(subject: &Subject) -> Policy {
+    let policies = subject.targets.iter().map(|target| policy_under_way(subject.graph.object(*target)));
+    policies
+        .reduce(|one, other| if one == other { one } else { Policy::Foreground })
+        .unwrap_or(Policy::Background)
+}

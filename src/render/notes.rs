@@ -1,0 +1,53 @@
+//! Single sentences beside an answer: what was found, joined, or said by the server.
+
+use std::io;
+
+use super::look::Look;
+use super::text::Line;
+use crate::model::forecast::Policy;
+use crate::model::object::Object;
+
+/// Nothing matched.
+pub fn write_nothing_found(out: &mut impl io::Write, namespace: Option<&str>) -> io::Result<()> {
+    let text = match namespace {
+        Some(namespace) => format!("No resources found in {namespace} namespace."),
+        None => "No resources found".to_owned(),
+    };
+    Line::new().plain(text).write(out, Look::PLAIN)
+}
+
+/// The versions of the plugin and, where known, of the server.
+pub fn write_versions(out: &mut impl io::Write, client: &str, server: Option<&str>) -> io::Result<()> {
+    Line::new().plain(format!("Client Version: v{client}")).write(out, Look::PLAIN)?;
+    match server {
+        Some(version) => Line::new().plain(format!("Server Version: {version}")).write(out, Look::PLAIN),
+        None => Ok(()),
+    }
+}
+
+/// The target is already being deleted, as wanted: nothing is sent.
+pub fn write_joined(out: &mut impl io::Write, look: Look, object: &Object) -> io::Result<()> {
+    let text = format!("{} is already being deleted this way; watching", object.reference().short());
+    Line::new().plain(text).write(out, look)
+}
+
+/// What the server put into `Warning` headers of its answer to a DELETE.
+pub fn write_server_warnings(out: &mut impl io::Write, look: Look, warnings: &[String]) -> io::Result<()> {
+    warnings.iter().try_for_each(|warning| Line::new().plain(format!("Warning: {warning}")).write(out, look))
+}
+
+/// The server answered 200 and changed nothing: a Pod that waits for its kubelet keeps its policy (reference C.4).
+pub fn write_switch_without_effect(
+    out: &mut impl io::Write,
+    look: Look,
+    object: &Object,
+    policy: Policy,
+) -> io::Result<()> {
+    let text = format!(
+        "The server accepted the switch of {} to {} and changed nothing: a Pod that waits for its kubelet keeps its \
+         policy until its grace period is shortened (--grace-period=1).",
+        object.reference().short(),
+        policy.as_str()
+    );
+    Line::new().plain(text).write(out, look)
+}
