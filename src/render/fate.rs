@@ -33,7 +33,10 @@ pub(super) fn sentence(look: Look, entry: &Entry) -> Line {
         Line::new().styled(role, symbol).plain(" ").styled(role, &entry.reason)
     } else {
         let mut line = word(look, entry.fate);
-        if entry.fate != Fate::Deleted && !entry.reason.is_empty() {
+        // `waits until ...` says the word itself.
+        if let Some(rest) = entry.reason.strip_prefix(entry.fate.as_str()) {
+            line.push(Role::Plain, rest);
+        } else if entry.fate != Fate::Deleted && !entry.reason.is_empty() {
             line.push(Role::Plain, ": ");
             line.push(Role::Plain, &entry.reason);
         }
@@ -66,6 +69,8 @@ mod tests {
         assert_eq!(text(&pod), "✗ goes when node-1 confirms (30 s grace)");
         let held = entry(Fate::Held, vec![node, Holder::Finalizer("a/b".into())], "waits for finalizer a/b");
         assert_eq!(text(&held), "■ held: waits for finalizer a/b");
+        let waits = entry(Fate::Waits, Vec::new(), "waits until its Pods are gone");
+        assert_eq!(text(&waits), "… waits until its Pods are gone");
     }
 
     #[test]

@@ -6,9 +6,19 @@ use std::io;
 use super::look::{Look, Role};
 use super::text::Line;
 use crate::model::catalog::Gap;
+use crate::model::graph::OwnerGraph;
 
 /// How many kinds one line names before it counts the rest.
 const MOST_KINDS: usize = 8;
+
+/// All gaps of a graph, of discovery and of the lists, each once.
+pub fn all_gaps(graph: &OwnerGraph) -> Vec<Gap> {
+    let snapshot = graph.snapshot();
+    let mut gaps: Vec<Gap> = snapshot.gaps.iter().chain(snapshot.catalog.gaps()).cloned().collect();
+    gaps.sort();
+    gaps.dedup();
+    gaps
+}
 
 /// `not searched: secrets, leases.coordination.k8s.io (Forbidden: ...)`, a line a reason; nothing without gaps.
 pub fn write_gaps(out: &mut impl io::Write, look: Look, gaps: &[Gap]) -> io::Result<()> {

@@ -7,8 +7,8 @@ use std::io;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::gaps::all_gaps;
 use super::{sanitize, yaml};
-use crate::model::catalog::Gap;
 use crate::model::diagnosis::Diagnosis;
 use crate::model::forecast::{Entry, Forecast};
 use crate::model::graph::OwnerGraph;
@@ -34,7 +34,7 @@ pub fn tree_document(
     let mut document = document("Tree");
     document.insert("roots".into(), roots.iter().map(|root| to_value(&graph.object(*root).uid)).collect());
     document.insert("objects".into(), Value::Array(objects));
-    document.insert("gaps".into(), all_gaps(graph));
+    document.insert("gaps".into(), to_value(&all_gaps(graph)));
     Value::Object(document)
 }
 
@@ -176,14 +176,6 @@ fn whole(kind: &str, value: &impl Serialize) -> Value {
     Value::Object(document)
 }
 
-/// The gaps of discovery and of the lists, each once.
-fn all_gaps(graph: &OwnerGraph) -> Value {
-    let mut gaps: Vec<&Gap> = graph.snapshot().gaps.iter().chain(graph.snapshot().catalog.gaps()).collect();
-    gaps.sort();
-    gaps.dedup();
-    to_value(&gaps)
-}
-
 fn searched(searched: &Searched) -> Value {
     let namespaces = searched.namespaces.as_ref().map_or_else(|| Value::from("all"), to_value);
     json!({"namespaces": namespaces, "clusterScoped": searched.cluster_scoped})
@@ -198,6 +190,7 @@ fn to_value(value: &(impl Serialize + ?Sized)) -> Value {
 mod tests {
     use super::super::text::written;
     use super::*;
+    use crate::model::catalog::Gap;
     use crate::model::diagnosis::{Cause, Diagnosed, Evidence, Finding, Remedy, State, Verdict};
     use crate::model::forecast::{Policy, forecast};
     use crate::model::orphan::{FormerOwner, Orphan};

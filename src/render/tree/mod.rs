@@ -16,8 +16,8 @@ use super::text::Line;
 use crate::model::forecast::{Entry, Forecast};
 use crate::model::graph::{OwnerGraph, OwnerState, Resolved};
 use crate::model::object::{Columns, Object, OwnerReference, Timestamp, Uid};
-pub use walk::shown;
 use walk::{Body, MOST_SIBLINGS, Node, Showing, upward, visible};
+pub use walk::{shown, shown_upward};
 
 /// A forest of more trees than this is also kept to about so many lines.
 const MOST_TREES: usize = 60;
@@ -242,7 +242,11 @@ impl<'a> Picture<'a> {
                 }
                 name.push(Role::Plain, format!("{} without dependents: ", number(members.len(), "object")));
                 name.append(by_kind(self.look, self.graph, members));
-                if node.depth == 0 { Row::Open(vec![name]) } else { self.open_row(name) }
+                match (self.options.forecast, node.depth) {
+                    (Some(_), _) => Row::Cells(self.group_cells(name, status, members)),
+                    (None, 0) => Row::Open(vec![name]),
+                    (None, _) => self.open_row(name),
+                }
             }
             Body::Contents { container } => {
                 let object = self.graph.object(*container);

@@ -212,7 +212,8 @@ fn a_forest_sums_up_what_has_no_dependents() {
        └─ Pod/web-1-y     0/1     Terminating (foregroundDeletion, example.test/hold)   27h
     Job/v                                                                               27h
     └─ Pod/w                                                                            27h
-    and 3 objects without dependents: Secret ×2 (1 Terminating), ConfigMap ×1
+    Secret/t                      Terminating                                           27h
+    and 2 objects without dependents: Secret ×1, ConfigMap ×1
     ");
     let expanded = tree(&graph, &[], |options| options.expand = true);
     assert!(expanded.contains("\nSecret/t "), "{expanded}");
@@ -327,6 +328,58 @@ fn what_a_namespace_holds_is_not_drawn_as_owned() {
 }
 
 #[test]
+fn a_plan_of_a_namespace_hides_no_fate_that_needs_a_reason() {
+    let graph = graph(
+        "Namespace/x
+         Secret/a
+         Secret/b finalizer=example.test/hold
+         ConfigMap/c
+         Pod/d node=n1",
+    );
+    let roots = [at(&graph, "Namespace/x")];
+    let forecast = forecast(&graph, &roots, Policy::Background);
+    let columns = BTreeMap::new();
+    let mut options = TreeOptions::new(now(), &columns);
+    options.forecast = Some(&forecast);
+    assert_snapshot!(written(|out| write_plan_tree(out, Look::PLAIN, &graph, &roots, &options)), @r"
+    NAME                FATE
+    Namespace/x         ■ held: waits for finalizer kubernetes
+    └─ in x, not owned by it:
+       ├─ ConfigMap/c   … waits until the Pods of its Namespace are gone
+       ├─ Pod/d         ✗ goes when n1 confirms (30 s grace)
+       ├─ Secret/a      … waits until the Pods of its Namespace are gone
+       └─ Secret/b      … waits until the Pods of its Namespace are gone
+    ");
+}
+
+#[test]
+fn no_text_of_the_cluster_reaches_the_terminal_as_it_is() {
+    // Case W17, in each place of a tree that shows such a text.
+    let mut snapshot = crate::model::testing::snapshot("Pod/p terminating\nSecret/s <- Pod/p");
+    let evil = "x\u{1b}[2J\u{202e}\n".to_owned();
+    for object in &mut snapshot.objects {
+        object.finalizers.push(evil.clone());
+        object.labels.insert("l".into(), evil.clone());
+        object.name.push_str(&evil);
+        object.owners.iter_mut().for_each(|owner| owner.name.push_str(&evil));
+    }
+    let graph = OwnerGraph::new(snapshot);
+    let columns: BTreeMap<Uid, Columns> =
+        [("Secret/s".into(), Columns { ready: evil.clone(), status: evil.clone() })].into();
+    let forecast = forecast(&graph, &[0], Policy::Background);
+    let labels = ["l".to_owned(), evil];
+    let mut options = TreeOptions::new(now(), &columns);
+    options.forecast = Some(&forecast);
+    options.wide = true;
+    options.labels = &labels;
+    let mut text = written(|out| write_tree(out, Look::PLAIN, &graph, &[0], &options));
+    text.push_str(&written(|out| write_owners(out, Look::PLAIN, &graph, &[0, 1], &options)));
+    assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'), "{text}");
+    assert_eq!(text.lines().count(), 7, "{text}");
+    assert!(text.matches(r"x\u{1b}[2J\u{202e}\n").count() >= 10, "{text}");
+}
+
+#[test]
 fn several_namespaces_have_a_column() {
     let graph = graph("ClusterWidget/a\nSecret/b <- ClusterWidget/a\nother:Secret/c <- ClusterWidget/a");
     assert_snapshot!(tree(&graph, &["ClusterWidget/a"], |_| {}), @r"
@@ -394,6 +447,9 @@ fn the_way_up_shows_each_owners_state() {
        └─ Secret/s (cycle)                                                                live
     ");
     assert_eq!(owners(&graph, &["Pod/p"], |options| options.depth = Some(1)).lines().count(), 5);
+    let (roots, shown) = shown_upward(&graph, &[at(&graph, "Pod/p")], None);
+    assert_eq!(roots, [at(&graph, "Deployment/web")]);
+    assert_eq!(shown.len(), 4);
 }
 
 #[test]

@@ -197,8 +197,7 @@ impl Picture<'_> {
         }
         let mut rest = Vec::new();
         if forest {
-            (siblings, rest) =
-                siblings.into_iter().partition(|index| !self.visible_dependents(*index).is_empty());
+            (rest, siblings) = siblings.into_iter().partition(|index| self.is_unremarkable(*index));
         }
         let mut kinds: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
         let kind_of = |index: usize| {
@@ -219,10 +218,17 @@ impl Picture<'_> {
                 _ => Item::Group(members),
             }));
         }
-        if !rest.is_empty() {
-            items.push(Item::Rest(rest));
-        }
+        items.extend(self.by_fate(rest).into_iter().map(Item::Rest));
         items
+    }
+
+    /// Whether one of a forest may disappear in a line of counts: nothing hangs on it, it is not Terminating, and it
+    /// has no fate that needs a reason.
+    fn is_unremarkable(&self, index: usize) -> bool {
+        let fate = self.entries.get(&index).map(|entry| entry.fate);
+        self.visible_dependents(index).is_empty()
+            && !self.graph.object(index).is_terminating()
+            && matches!(fate, None | Some(Fate::Deleted | Fate::Kept | Fate::CollectedAnyway))
     }
 
     /// Parts of one fate each; all in one where there is no forecast.
@@ -312,4 +318,18 @@ pub(super) fn upward(graph: &OwnerGraph, objects: &[usize], depth: Option<usize>
         }
     }
     nodes
+}
+
+/// The topmost owners of some objects, and all objects on the way up to them, as [`super::write_owners`] shows them.
+pub fn shown_upward(graph: &OwnerGraph, objects: &[usize], depth: Option<usize>) -> (Vec<usize>, Vec<usize>) {
+    let mut seen = vec![false; graph.objects().len()];
+    let mut shown = Vec::new();
+    for node in upward(graph, objects, depth) {
+        if let Body::Object { index, .. } = node.body
+            && !std::mem::replace(&mut seen[index], true)
+        {
+            shown.push(index);
+        }
+    }
+    (graph.roots_among(&shown), shown)
 }
