@@ -2,7 +2,7 @@
 //! escape sequences to an administrator's terminal (CVE-2021-25743), or turn a name around with a bidirectional
 //! override. Nothing that could do so leaves this program: such characters are shown as `\u{1b}`, in every format.
 //!
-//! Whoever prints does not call this: [`super::text::Line`] does it for all text that enters it, and the JSON and
+//! Whoever prints does not call this: `text::Line` does it for all text that enters it, and the JSON and
 //! YAML writers for theirs.
 
 use std::borrow::Cow;

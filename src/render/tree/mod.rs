@@ -1,4 +1,4 @@
-//! The tree of what hangs on what, as text: [`walk`] makes rows, and here are the columns beside them.
+//! The tree of what hangs on what, as text: `walk` makes rows, and here are the columns beside them.
 
 #[cfg(test)]
 mod tests;

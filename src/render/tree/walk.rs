@@ -320,7 +320,7 @@ pub(super) fn upward(graph: &OwnerGraph, objects: &[usize], depth: Option<usize>
     nodes
 }
 
-/// The topmost owners of some objects, and all objects on the way up to them, as [`super::write_owners`] shows them.
+/// The topmost owners of some objects, and all objects on the way up to them, as [`super::write_owners()`] shows them.
 pub fn shown_upward(graph: &OwnerGraph, objects: &[usize], depth: Option<usize>) -> (Vec<usize>, Vec<usize>) {
     let mut seen = vec![false; graph.objects().len()];
     let mut shown = Vec::new();
