@@ -1,5 +1,8 @@
 //! Commands that we suggest: complete, quoted for a shell, and reaching the same cluster as the caller's own.
 
+use super::catalog::Resource;
+use super::object::Object;
+
 /// The caller's flags that a suggested command must repeat to reach the same cluster as the same user. Never a
 /// token: what we print may be pasted into a ticket.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,6 +33,23 @@ impl Caller {
         words.extend(rest.iter().map(|word| quote(word)));
         words.join(" ")
     }
+}
+
+impl Caller {
+    /// A command about one object, which is named as kubectl reads it back.
+    pub fn command_on(&self, start: &str, object: &Object, rest: &[&str]) -> String {
+        let name = format!("{}/{}", type_name(&object.resource), object.name);
+        let mut words = vec![name.as_str()];
+        words.extend_from_slice(rest);
+        self.command(start, object.namespace.as_deref(), &words)
+    }
+}
+
+/// How a type is named in a command, so that no other group's type is meant: `pod`, `job.batch`.
+fn type_name(resource: &Resource) -> String {
+    let singular =
+        if resource.singular.is_empty() { resource.kind.to_lowercase() } else { resource.singular.clone() };
+    if resource.group.is_empty() { singular } else { format!("{singular}.{}", resource.group) }
 }
 
 /// Quotes one word for a POSIX shell, only where it needs it.

@@ -2,7 +2,7 @@
 //! decided by apiVersion, kind, namespace, name and then UID; who *hangs* on whom (is woken, blocks, is orphaned) by
 //! UID alone, across namespaces.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use serde::Serialize;
 
@@ -178,6 +178,35 @@ impl OwnerGraph {
             next += 1;
         }
         order
+    }
+
+    /// Whether every living owner above this object leads back to it: each keeps the other alive, and nothing outside
+    /// does (reference A.5). An owner that cannot be read counts as a living one.
+    pub fn is_leaked_cycle(&self, index: usize) -> bool {
+        let mut seen = BTreeSet::new();
+        let mut next = vec![index];
+        let mut returns = false;
+        while let Some(current) = next.pop() {
+            let mut owned = false;
+            for (_, resolved) in self.owners(current) {
+                if resolved.state == OwnerState::Unknown {
+                    return false;
+                }
+                let Some(owner) = resolved.owner.filter(|_| resolved.state == OwnerState::Live) else {
+                    continue;
+                };
+                owned = true;
+                returns |= owner == index;
+                if seen.insert(owner) {
+                    next.push(owner);
+                }
+            }
+            if !owned {
+                // A root of its own: it keeps everything below it for good reason.
+                return false;
+            }
+        }
+        returns
     }
 
     /// The objects among what was listed that hang on nothing listed, and one of each cycle that nothing else leads

@@ -223,6 +223,26 @@ pub struct Searched {
     pub cluster_scoped: bool,
 }
 
+impl Snapshot {
+    /// Whether all objects of this kind in this namespace (none: everywhere, or cluster-scoped) were listed, so that
+    /// one that is not among the objects is not there.
+    pub fn was_listed(&self, group: &str, kind: &str, namespace: Option<&str>) -> bool {
+        let Some(resource) = self.catalog.preferred().find(|resource| resource.is(group, kind)) else {
+            // A kind that nobody serves has no objects, unless its server is merely silent.
+            return !self.gaps.iter().any(|gap| gap.group == group);
+        };
+        let covered = match (namespace, resource.namespaced) {
+            (None, true) => self.searched.namespaces.is_none(),
+            _ => self.searched.covers(resource, namespace),
+        };
+        covered
+            && resource.can("list")
+            && !self.gaps.iter().any(|gap| {
+                gap.group == resource.group && (gap.resource == resource.plural || gap.resource == "*")
+            })
+    }
+}
+
 impl Searched {
     /// Everything.
     pub fn everywhere() -> Self {

@@ -1,10 +1,17 @@
-//! What earlier deletions left behind.
+//! What earlier deletions left behind, and nothing will collect: Pods of Jobs that were deleted without a policy, and
+//! objects whose ownerReferences the collector cannot or will not act on.
 
 use serde::Serialize;
 
-use super::catalog::Gap;
+use super::catalog::{Gap, split_api_version};
+use super::command::Caller;
 use super::diagnosis::Cause;
-use super::object::{ObjectRef, Timestamp, Uid};
+use super::graph::{OwnerGraph, OwnerState};
+use super::object::{Object, ObjectRef, OwnerReference, Timestamp, Uid};
+
+/// The labels by which the Job controller finds its Pods; the second was the only one before Kubernetes 1.27.
+const JOB_UID_LABELS: [&str; 2] = ["batch.kubernetes.io/controller-uid", "controller-uid"];
+const JOB_NAME_LABELS: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
 
 /// An owner that is gone: all that is known of it is what its dependent says.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -42,4 +49,150 @@ pub struct Orphans {
     pub objects: Vec<Orphan>,
     /// Kinds that could not be read.
     pub gaps: Vec<Gap>,
+}
+
+/// Finds what was left behind among these objects. An object that only looks so because its owner could not be read
+/// is not claimed. Findings of cause `owner-absent` are certain only if a later look shows them again: the collector
+/// may be on its way.
+pub fn orphans(graph: &OwnerGraph, caller: &Caller) -> Orphans {
+    let snapshot = graph.snapshot();
+    let mut objects = Vec::new();
+    for (index, object) in graph.objects().iter().enumerate() {
+        // What is Terminating goes, or is a matter of `diagnose`.
+        if object.is_terminating() || object.resource.is_event() || snapshot.outside.contains(&object.uid) {
+            continue;
+        }
+        let Some((cause, of)) = left_by_job(graph, object).or_else(|| never_collected(graph, index)) else {
+            continue;
+        };
+        objects.push(Orphan {
+            reference: object.reference(),
+            cause,
+            of,
+            created: object.created,
+            command: caller.command_on("kubectl delete", object, &[]),
+        });
+    }
+    Orphans { objects, gaps: snapshot.gaps.clone() }
+}
+
+/// A Pod without owners whose labels name a Job that is not there by UID (G1). A new Job of the same name has another
+/// UID, and so have its Pods.
+fn left_by_job(graph: &OwnerGraph, pod: &Object) -> Option<(Cause, Option<FormerOwner>)> {
+    if !pod.is("", "Pod") || !pod.owners.is_empty() {
+        return None;
+    }
+    let label = |names: [&str; 2]| names.iter().find_map(|name| pod.labels.get(*name)).cloned();
+    let uid = Uid::from(label(JOB_UID_LABELS)?);
+    let jobs_known = graph.snapshot().was_listed("batch", "Job", pod.namespace.as_deref());
+    if !jobs_known || !graph.by_uid(&uid).is_empty() {
+        return None;
+    }
+    let of = FormerOwner {
+        api_version: "batch/v1".to_owned(),
+        kind: "Job".to_owned(),
+        name: label(JOB_NAME_LABELS).unwrap_or_default(),
+        uid,
+    };
+    Some((Cause::OrphanedByDefault, Some(of)))
+}
+
+/// An object with owners, none of which is found, that the collector leaves alone.
+fn never_collected(graph: &OwnerGraph, index: usize) -> Option<(Cause, Option<FormerOwner>)> {
+    let object = graph.object(index);
+    let owners: Vec<(&OwnerReference, OwnerState)> =
+        graph.owners(index).map(|(reference, resolved)| (reference, resolved.state)).collect();
+    if owners.iter().any(|(reference, _)| reference.uid == object.uid) {
+        return Some((Cause::OwnsItself, None));
+    }
+    if graph.is_leaked_cycle(index) {
+        return Some((Cause::OwnershipCycle, None));
+    }
+    // Somebody with that UID may live where nobody looked, or under another version.
+    let lives = |reference: &OwnerReference, state: OwnerState| {
+        state.is_found() || state == OwnerState::Unknown || !graph.by_uid(&reference.uid).is_empty()
+    };
+    if owners.is_empty() || owners.iter().any(|(reference, state)| lives(reference, *state)) {
+        return None;
+    }
+    let of = |(reference, _): &(&OwnerReference, OwnerState)| FormerOwner {
+        api_version: reference.api_version.clone(),
+        kind: reference.kind.clone(),
+        name: reference.name.clone(),
+        uid: reference.uid.clone(),
+    };
+    let with = |state: OwnerState| owners.iter().find(|(_, own)| *own == state).map(of);
+    if let Some(of) = with(OwnerState::Unserved) {
+        return Some((Cause::OwnerKindUnserved, Some(of)));
+    }
+    if let Some(of) = with(OwnerState::Scope) {
+        let (group, _) = split_api_version(&of.api_version);
+        let looked = graph.snapshot().was_listed(group, &of.kind, None);
+        return looked.then_some((Cause::ClusterScopedDependent, Some(of)));
+    }
+    Some((Cause::OwnerAbsent, owners.first().map(of)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::graph;
+    use super::*;
+
+    fn found(text: &str) -> Vec<(String, Cause)> {
+        let orphans = orphans(&graph(text), &Caller::default());
+        orphans.objects.iter().map(|orphan| (orphan.reference.short(), orphan.cause)).collect()
+    }
+
+    #[test]
+    fn a_pod_of_a_job_that_is_gone_by_uid_was_left_behind_but_never_one_of_the_new_job() {
+        let text = "
+            Job/etl uid=new
+            Pod/old label=batch.kubernetes.io/controller-uid=gone label=batch.kubernetes.io/job-name=etl
+            Pod/new label=batch.kubernetes.io/controller-uid=new <- Job/etl!*
+            Pod/lost label=batch.kubernetes.io/controller-uid=new";
+        assert_eq!(found(text), [("Pod/old".to_owned(), Cause::OrphanedByDefault)]);
+        let orphans = orphans(&graph(text), &Caller::default());
+        assert_eq!(orphans.objects[0].of.as_ref().unwrap().name, "etl");
+        assert_eq!(orphans.objects[0].command, "kubectl delete -n x pod/old");
+    }
+
+    #[test]
+    fn a_pod_is_not_claimed_where_jobs_could_not_be_read() {
+        let mut snapshot = super::super::testing::snapshot("Pod/p label=controller-uid=gone");
+        snapshot.gaps.push(Gap {
+            resource: "jobs".into(),
+            group: "batch".into(),
+            version: None,
+            reason: "Forbidden".into(),
+            message: "no".into(),
+        });
+        assert!(orphans(&OwnerGraph::new(snapshot), &Caller::default()).objects.is_empty());
+    }
+
+    #[test]
+    fn references_that_the_collector_never_acts_on() {
+        assert_eq!(
+            found(
+                "Secret/a <- gone.test/v1#ConfigMap/x
+                 ClusterRole/b <- ConfigMap/y
+                 ConfigMap/c <- ConfigMap/d
+                 ConfigMap/d <- ConfigMap/c
+                 ConfigMap/e <- ConfigMap/e
+                 Fleeting/f <- ConfigMap/z"
+            ),
+            [
+                ("ClusterRole/b".to_owned(), Cause::ClusterScopedDependent),
+                ("ConfigMap/c".to_owned(), Cause::OwnershipCycle),
+                ("ConfigMap/d".to_owned(), Cause::OwnershipCycle),
+                ("ConfigMap/e".to_owned(), Cause::OwnsItself),
+                ("Fleeting/f".to_owned(), Cause::OwnerAbsent),
+                ("Secret/a".to_owned(), Cause::OwnerKindUnserved),
+            ]
+        );
+    }
+
+    #[test]
+    fn an_owned_object_was_not_left_behind() {
+        assert!(found("Job/j\nPod/p <- Job/j!*\nSecret/s <- Pod/p, ConfigMap/gone").is_empty());
+    }
 }

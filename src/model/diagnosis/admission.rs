@@ -2,6 +2,7 @@
 //! stored object cannot be read (F1 to F5, F8, F9, F17, F19, F20, F24). The proof is the dry run of that very
 //! request; the answer names the author, or nobody is named.
 
+use super::candidate::Suspects;
 use super::inquiry::Inquiry;
 use super::reading::{Reading, read};
 use super::{Actor, Cause, Finding, Remedy, Verdict};
@@ -87,8 +88,20 @@ impl Inquiry<'_> {
         let configuration = configuration.map(|(kind, name)| format!("{kind}/{name}"));
         let mut finding = Finding::new(cause, Verdict::Proven, chain, leaf, summary);
         finding.evidence(question.source(), reply.trouble().unwrap_or_default());
-        if *reading == Reading::Mutated {
-            actor.candidates = self.mutators(leaf);
+        // The answer shows what was changed or refused, not by whom.
+        let suspects = match reading {
+            Reading::Mutated | Reading::Invalid => Some(Suspects::Mutators),
+            Reading::Forbidden => Some(Suspects::All),
+            _ => None,
+        };
+        if let Some(suspects) = suspects {
+            actor.candidates = self.candidates(leaf, what.operation(), suspects);
+            if !actor.candidates.is_empty() {
+                finding.evidence(
+                    format!("admission configurations that match {} of it", what.operation()),
+                    actor.candidates.join(", "),
+                );
+            }
         }
         finding.remedies = self.repairs(what, reading, configuration.as_deref());
         finding.by = Some(actor);
@@ -109,11 +122,6 @@ impl Inquiry<'_> {
             }
         }
         None
-    }
-
-    /// The configurations that could have changed this object on UPDATE, where they may be read.
-    fn mutators(&mut self, _leaf: &ObjectRef) -> Vec<String> {
-        Vec::new()
     }
 
     /// How to make the refusing actor accept the request.

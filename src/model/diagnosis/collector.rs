@@ -3,9 +3,10 @@
 //! and nothing in the ownerReferences explains the stall.
 
 use super::admission::Refused;
+use super::candidate::Suspects;
 use super::inquiry::{Inquiry, span};
 use super::reading::Reading;
-use super::{Cause, Finding, Remedy, Verdict};
+use super::{Actor, Cause, Finding, Remedy, Verdict};
 use crate::model::facts::{Identity, Question, Reply, Subject};
 use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, ObjectRef, Timestamp};
 
@@ -202,6 +203,10 @@ impl Inquiry<'_> {
                 );
                 if !matches!(lease, Lease::Fresh(_)) {
                     finding.also(Cause::CollectorDown);
+                }
+                let candidates = self.candidates(&leaf, "UPDATE", Suspects::All);
+                if !candidates.is_empty() {
+                    finding.by = Some(Actor { candidates, ..Actor::default() });
                 }
                 finding.also(Cause::CollectorBackoff);
                 finding.also(Cause::CollectorStale);

@@ -4,14 +4,19 @@
 use serde_json::Value;
 
 use super::admission::Refused;
+use super::container::is_container_finalizer;
 use super::inquiry::{Inquiry, span};
 use super::reading::Reading;
+use super::volume::{CLAIM_PROTECTION, VOLUME_PROTECTION};
 use super::{Actor, Cause, Finding, Remedy, Verdict};
 use crate::model::facts::{Identity, Question, Subject};
 use crate::model::object::{Object, ObjectRef};
 
 /// The finalizer of Pods that a Job still has to count.
 pub(super) const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
+
+/// The finalizer of Services that have a load balancer in a cloud.
+const LOAD_BALANCER: &str = "service.kubernetes.io/load-balancer-cleanup";
 
 /// A finalizer that Kubernetes itself, or a well-known add-on, serves (reference B.7).
 struct Known {
@@ -21,7 +26,7 @@ struct Known {
     leaves: &'static str,
 }
 
-const KNOWN: [Known; 11] = [
+const KNOWN: [Known; 8] = [
     Known {
         name: JOB_TRACKING,
         server: "the Job controller of the controller manager",
@@ -29,19 +34,19 @@ const KNOWN: [Known; 11] = [
         leaves: "a Job that still runs may count this Pod wrongly",
     },
     Known {
-        name: "kubernetes.io/pvc-protection",
+        name: CLAIM_PROTECTION,
         server: "the PVC protection controller of the controller manager",
         waits_for: "every scheduled Pod that mounts the claim to be deleted, finished ones too",
         leaves: "a Pod may lose its storage while it runs",
     },
     Known {
-        name: "kubernetes.io/pv-protection",
+        name: VOLUME_PROTECTION,
         server: "the PV protection controller of the controller manager",
         waits_for: "the volume to be no longer bound to a claim",
         leaves: "a claim may lose its volume",
     },
     Known {
-        name: "service.kubernetes.io/load-balancer-cleanup",
+        name: LOAD_BALANCER,
         server: "the cloud controller manager",
         waits_for: "the cloud load balancer to be deleted",
         leaves: "the cloud load balancer may stay and cost money: check it there first",
@@ -70,24 +75,6 @@ const KNOWN: [Known; 11] = [
         waits_for: "no claim or volume to use the class",
         leaves: "claims name a class that does not exist",
     },
-    Known {
-        name: "external-provisioner.volume.kubernetes.io/finalizer",
-        server: "the provisioner of the volume's CSI driver",
-        waits_for: "the disk behind the volume to be deleted",
-        leaves: "the disk stays and costs money",
-    },
-    Known {
-        name: "kubernetes.io/pv-controller",
-        server: "the volume controller of the controller manager",
-        waits_for: "the disk behind the volume to be deleted",
-        leaves: "the disk stays and costs money",
-    },
-    Known {
-        name: "customresourcecleanup.apiextensions.k8s.io",
-        server: "the API server itself",
-        waits_for: "every instance of the kind to be gone",
-        leaves: "instances become unreachable, and come back when the CRD is created again: never remove it by hand",
-    },
 ];
 
 fn known(finalizer: &str) -> Option<&'static Known> {
@@ -99,7 +86,8 @@ impl Inquiry<'_> {
     pub(super) fn finalizers(&mut self, index: usize, chain: &[ObjectRef]) -> Option<Finding> {
         let graph = self.graph;
         let object = graph.object(index);
-        let foreign: Vec<&str> = object.foreign_finalizers().collect();
+        let foreign: Vec<&str> =
+            object.foreign_finalizers().filter(|name| !is_container_finalizer(object, name)).collect();
         let mut findings: Vec<Finding> = Vec::new();
         let mut refused = false;
         for finalizer in &foreign {
@@ -149,9 +137,16 @@ impl Inquiry<'_> {
                 accepted = Some(question.source());
             }
         }
-        let mut finding = match finalizer {
-            JOB_TRACKING => self.job_tracking(index, chain),
-            _ => self.held(index, finalizer, chain),
+        let special = match finalizer {
+            JOB_TRACKING => Some(self.job_tracking(index, chain)),
+            CLAIM_PROTECTION => self.claim_in_use(index, chain),
+            VOLUME_PROTECTION => self.volume_bound(index, chain),
+            _ if is_volume_finalizer(finalizer) => Some(self.not_released(index, finalizer, chain)),
+            _ => None,
+        };
+        let mut finding = match special {
+            Some(finding) => finding,
+            None => self.held(index, finalizer, chain),
         };
         finding.evidence(
             format!("metadata.finalizers of {}", leaf.short()),
@@ -165,7 +160,9 @@ impl Inquiry<'_> {
             finding.evidence(event.source, event.text);
         }
         if let Some(remedy) = self.background_on_target(chain) {
-            finding.remedies.insert(0, remedy);
+            // What ends the wait for good comes before what frees only the owner.
+            let place = usize::from(finding.cause == Cause::ClaimInUse && !finding.remedies.is_empty());
+            finding.remedies.insert(place, remedy);
         }
         if let Some(actor) = &mut finding.by {
             actor.finalizer = Some(finalizer.to_owned());
@@ -198,6 +195,11 @@ impl Inquiry<'_> {
                 finding
                     .remedies
                     .push(Remedy::text(format!("make sure that {} runs, and give it time", known.server)));
+                if finalizer == LOAD_BALANCER {
+                    finding.cause = Cause::LoadBalancerCleanup;
+                } else if self.stale_lease(&mut finding) {
+                    finding.also(Cause::CollectorDown);
+                }
                 finding.remedies.extend(self.remove_finalizer(index, finalizer, known.leaves));
             }
             None => {
@@ -316,6 +318,12 @@ impl Inquiry<'_> {
             }
         }
     }
+}
+
+fn is_volume_finalizer(finalizer: &str) -> bool {
+    finalizer == "external-provisioner.volume.kubernetes.io/finalizer"
+        || finalizer == "kubernetes.io/pv-controller"
+        || finalizer.starts_with("external-attacher/")
 }
 
 /// The words of a finalizer's domain that may also stand in the name of its controller.

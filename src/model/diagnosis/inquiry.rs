@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use super::{
     Actor, Case, Cause, Diagnosed, Diagnosis, Evidence, Finding, Probing, State, Unchecked, Verdict,
 };
-use crate::model::catalog::{Resource, escaped};
+use crate::model::catalog::escaped;
 use crate::model::diagnosis::reading::{Reading, read};
 use crate::model::facts::{Facts, Identity, Question, Reply, Subject};
 use crate::model::forecast::{Policy, forecast};
@@ -356,13 +356,6 @@ impl Finding {
         }
         self.summary = format!("{}; then: {}", self.summary, next.summary);
     }
-}
-
-/// How a resource is named in a command: `pod`, `job.batch`, `graph.example.test`.
-pub(super) fn type_name(resource: &Resource) -> String {
-    let singular =
-        if resource.singular.is_empty() { resource.kind.to_lowercase() } else { resource.singular.clone() };
-    if resource.group.is_empty() { singular } else { format!("{singular}.{}", resource.group) }
 }
 
 /// A length of time for a person.

@@ -6,7 +6,9 @@
 //! The loop around it is `cluster::evidence::examine`.
 
 mod admission;
+mod candidate;
 mod collector;
+mod container;
 mod finalizer;
 mod inquiry;
 mod ownership;
@@ -15,6 +17,7 @@ mod reading;
 mod remedy;
 #[cfg(test)]
 mod tests;
+mod volume;
 mod walk;
 
 use std::collections::BTreeMap;

@@ -1,8 +1,6 @@
 //! A live object that should be gone: what in its ownerReferences keeps the collector from deleting it (F9 to F14,
 //! F23, G2, G4 to G6, G12). Each reference says by itself what it is; only what is left is asked of the server.
 
-use std::collections::BTreeSet;
-
 use super::inquiry::Inquiry;
 use super::{Actor, Cause, Finding, Remedy, Verdict};
 use crate::model::graph::OwnerState;
@@ -154,7 +152,7 @@ impl Inquiry<'_> {
             finding.remedies.push(self.foreground(*owner));
             return Some(finding);
         }
-        if !solid.is_empty() && self.is_leaked_cycle(index) {
+        if !solid.is_empty() && graph.is_leaked_cycle(index) {
             let partners =
                 solid.iter().map(|(reference, _)| format!("{}/{}", reference.kind, reference.name));
             let partners = partners.collect::<Vec<_>>().join(", ");
@@ -196,34 +194,6 @@ impl Inquiry<'_> {
             let owner = self.graph.object(*owner);
             owner.is_terminating() && owner.has_finalizer(FOREGROUND_FINALIZER)
         })
-    }
-
-    /// Whether every living owner above this object leads back to it: nothing outside keeps it alive (A.5).
-    fn is_leaked_cycle(&self, index: usize) -> bool {
-        let mut seen = BTreeSet::new();
-        let mut next = vec![index];
-        let mut returns = false;
-        while let Some(current) = next.pop() {
-            let mut owned = false;
-            for (_, resolved) in self.graph.owners(current) {
-                if resolved.state == OwnerState::Unknown {
-                    return false;
-                }
-                let Some(owner) = resolved.owner.filter(|_| resolved.state == OwnerState::Live) else {
-                    continue;
-                };
-                owned = true;
-                returns |= owner == index;
-                if seen.insert(owner) {
-                    next.push(owner);
-                }
-            }
-            if !owned {
-                // A living root: it keeps everything below it for good reason.
-                return false;
-            }
-        }
-        returns
     }
 
     /// A foreground owner that blocks itself (F13): it is never looked at again.

@@ -2,7 +2,7 @@
 //! would refuse is not offered.
 
 use super::Remedy;
-use super::inquiry::{Inquiry, type_name};
+use super::inquiry::Inquiry;
 use super::reading::Reading;
 use crate::model::facts::{Identity, Question, Subject};
 use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, ObjectRef};
@@ -28,10 +28,7 @@ impl Remedy {
 impl Inquiry<'_> {
     /// A complete command about one object.
     pub(super) fn command(&self, start: &str, object: &Object, rest: &[&str]) -> String {
-        let name = format!("{}/{}", type_name(&object.resource), object.name);
-        let mut words = vec![name.as_str()];
-        words.extend_from_slice(rest);
-        self.case.caller.command(start, object.namespace.as_deref(), &words)
+        self.case.caller.command_on(start, object, rest)
     }
 
     /// A complete command about one object of a cluster-scoped type.

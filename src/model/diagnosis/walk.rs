@@ -69,6 +69,12 @@ impl Inquiry<'_> {
         }
         let graph = self.graph;
         let object = graph.object(index);
+        if object.is("", "Namespace") {
+            return self.namespace(index, chain);
+        }
+        if object.is("apiextensions.k8s.io", "CustomResourceDefinition") {
+            return self.definition(index, chain);
+        }
         let foreground = object.has_finalizer(FOREGROUND_FINALIZER);
         let orphan = object.has_finalizer(ORPHAN_FINALIZER);
         let mut blocked = false;
@@ -187,7 +193,9 @@ impl Inquiry<'_> {
             }
         }
         let Some(newest) = newest else { return false };
-        later.extend(self.case.created_later.iter().map(|created| created.uid.clone()));
+        let like = graph.object(newest).reference();
+        let alike = |created: &&ObjectRef| created.kind == like.kind && created.namespace == like.namespace;
+        later.extend(self.case.created_later.iter().filter(alike).map(|created| created.uid.clone()));
         if later.len() < 2 {
             return false;
         }

@@ -1,0 +1,145 @@
+//! Claims, volumes and load balancers: finalizers whose controllers wait for something that is no ownerReference
+//! (reference B.6, B.7).
+
+use super::inquiry::{Inquiry, span};
+use super::{Actor, Cause, Finding, Remedy, Verdict};
+use crate::model::object::ObjectRef;
+
+/// How a claim's protection is spelled.
+pub(super) const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
+/// How a volume's protection is spelled.
+pub(super) const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
+
+impl Inquiry<'_> {
+    /// A claim stays while any scheduled Pod names it, finished or not. None where no Pod in view does.
+    pub(super) fn claim_in_use(&mut self, index: usize, chain: &[ObjectRef]) -> Option<Finding> {
+        let graph = self.graph;
+        let object = graph.object(index);
+        let leaf = object.reference();
+        let details = &graph.snapshot().details.pods;
+        let users: Vec<usize> = (0..graph.objects().len())
+            .filter(|pod| graph.object(*pod).namespace == object.namespace)
+            .filter(|pod| {
+                details
+                    .get(&graph.object(*pod).uid)
+                    .is_some_and(|pod| !pod.node.is_empty() && pod.claims.contains(&object.name))
+            })
+            .collect();
+        let first = *users.first()?;
+        let describe = |pod: usize| {
+            let phase = details.get(&graph.object(pod).uid).map(|pod| pod.phase.clone()).unwrap_or_default();
+            format!("{} ({phase})", graph.object(pod).reference().short())
+        };
+        let mut finding = Finding::new(
+            Cause::ClaimInUse,
+            Verdict::Proven,
+            chain,
+            &leaf,
+            format!(
+                "{} is kept while a Pod mounts it, finished or not: {}",
+                leaf.short(),
+                users.iter().take(5).map(|pod| describe(*pod)).collect::<Vec<_>>().join(", ")
+            ),
+        )
+        .by(Actor { pod: Some(graph.object(first).name.clone()), ..Actor::default() });
+        for &pod in users.iter().take(5) {
+            let node = details.get(&graph.object(pod).uid).map(|pod| pod.node.clone()).unwrap_or_default();
+            finding.evidence(
+                format!("spec.volumes of {}", graph.object(pod).reference().short()),
+                format!("persistentVolumeClaim {}; spec.nodeName {node}", object.name),
+            );
+        }
+        for &pod in users.iter().take(5) {
+            let user = graph.object(pod);
+            let text = format!("delete {}: the claim is then free", user.reference().short());
+            finding.remedies.push(if user.is_terminating() {
+                Remedy::command(
+                    self.command("kubectl cascade diagnose", user, &[]),
+                    format!("{} is being deleted already: see why it stays", user.reference().short()),
+                )
+            } else {
+                Remedy::command(self.command("kubectl cascade delete", user, &[]), text)
+                    .risk("the Pod and its logs are gone")
+            });
+        }
+        Some(finding)
+    }
+
+    /// A volume stays while it is bound. None where it is not, or where that cannot be read.
+    pub(super) fn volume_bound(&mut self, index: usize, chain: &[ObjectRef]) -> Option<Finding> {
+        let graph = self.graph;
+        let object = graph.object(index);
+        let whole = self.whole(index)?;
+        let phase = whole["status"]["phase"].as_str().unwrap_or_default();
+        if phase != "Bound" {
+            return None;
+        }
+        let leaf = object.reference();
+        let claim = &whole["spec"]["claimRef"];
+        let text = |field: &str| claim[field].as_str().unwrap_or_default();
+        let mut finding = Finding::new(
+            Cause::VolumeBound,
+            Verdict::Proven,
+            chain,
+            &leaf,
+            format!(
+                "{} is kept while it is bound to the claim {}/{}",
+                leaf.short(),
+                text("namespace"),
+                text("name")
+            ),
+        )
+        .by(Actor::default());
+        finding.evidence("status.phase", phase);
+        finding.evidence("spec.claimRef", format!("{}/{}", text("namespace"), text("name")));
+        let command = self.case.caller.command(
+            "kubectl cascade delete",
+            Some(text("namespace")),
+            &[&format!("persistentvolumeclaim/{}", text("name"))],
+        );
+        finding.remedies.push(
+            Remedy::command(command, "delete the claim first")
+                .risk("the data on the volume may be deleted with it"),
+        );
+        Some(finding)
+    }
+
+    /// A disk or an attachment that its driver has not released.
+    pub(super) fn not_released(&mut self, index: usize, finalizer: &str, chain: &[ObjectRef]) -> Finding {
+        let object = self.graph.object(index);
+        let leaf = object.reference();
+        let driver = finalizer.strip_prefix("external-attacher/").unwrap_or("its CSI driver");
+        let mut finding = Finding::new(
+            Cause::VolumeNotReleased,
+            Verdict::Consistent,
+            chain,
+            &leaf,
+            format!(
+                "{} has waited {} for {driver} to release what is behind it ({finalizer})",
+                leaf.short(),
+                span(self.age(object))
+            ),
+        )
+        .by(Actor::default());
+        if let Some(whole) = self.whole(index) {
+            for (source, text) in [
+                ("status.phase", &whole["status"]["phase"]),
+                ("status.message", &whole["status"]["message"]),
+                ("status.detachError", &whole["status"]["detachError"]["message"]),
+            ] {
+                if let Some(text) = text.as_str() {
+                    finding.evidence(source, text);
+                }
+            }
+        }
+        finding
+            .remedies
+            .push(Remedy::text(format!("make sure that {driver} runs on this cluster, and read its log")));
+        finding.remedies.extend(self.remove_finalizer(
+            index,
+            finalizer,
+            "the disk, or its attachment to a machine, stays and costs money",
+        ));
+        finding
+    }
+}
