@@ -44,7 +44,7 @@ pub async fn snapshot(
     cluster: &Cluster,
     catalog: &Catalog,
     wanted: &Wanted,
-    progress: &mut dyn FnMut(ListProgress),
+    progress: &mut (dyn FnMut(ListProgress) + Send),
 ) -> Snapshot {
     let lists = lists(catalog, &wanted.searched);
     let mut snapshot = Snapshot {
@@ -98,7 +98,7 @@ pub async fn graph(
     catalog: &Catalog,
     wanted: &Wanted,
     known: Vec<Object>,
-    progress: &mut dyn FnMut(ListProgress),
+    progress: &mut (dyn FnMut(ListProgress) + Send),
 ) -> OwnerGraph {
     let mut snapshot = snapshot(cluster, catalog, wanted, progress).await;
     // What was listed is newer, and comes first: the graph keeps the first of two.

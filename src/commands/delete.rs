@@ -1,5 +1,6 @@
 //! `delete`: forecast, show, confirm, delete, watch until all is gone, and diagnose if it stalls.
 
+use std::collections::BTreeSet;
 use std::io::{IsTerminal, stdin};
 use std::time::{Duration, Instant};
 
@@ -8,15 +9,14 @@ use super::ending::{self, Ended};
 use super::flags::{policy, probing};
 use super::follow::{Following, Limits};
 use super::session::Session;
-use super::subject::{Reading, Subject, gather};
+use super::subject::{Reading, Subject, gather, needs_cluster_scoped};
 use crate::cli::{DeleteArgs, DryRun, ReportFormat};
 use crate::cluster::deletion::{self, DeleteOptions};
 use crate::cluster::metadata;
 use crate::cluster::request::Trouble;
 use crate::error::{ExitCode, Failure};
 use crate::model::forecast::{DeleteWish, Forecast, Policy, Warning, forecast};
-use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, Timestamp};
-use crate::model::result::{DeletionResult, Outcome};
+use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, Timestamp, Uid};
 use crate::model::target::BareType;
 use crate::render::ask::Answer;
 use crate::render::progress::ProgressView;
@@ -37,7 +37,7 @@ struct Wish {
 pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failure> {
     let wish = wish(args)?;
     let reading = Reading {
-        cluster_scoped: wish.policy == Policy::Foreground,
+        cluster_scoped: needs_cluster_scoped(Some(wish.policy)),
         pods: true,
         bare_type: BareType::Refused,
         ignore_not_found: args.ignore_not_found,
@@ -62,17 +62,20 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
     let mut following = Following::start(&session.cluster, &subject.graph, &plan);
     let refusals = send(session, &subject, &wish, &mut following).await?;
     if !args.wait && refusals.len() < subject.targets.len() {
-        let result = DeletionResult {
-            gaps: plan.gaps.clone(),
-            ..DeletionResult::new(Outcome::NotWaited, wish.policy)
-        };
-        return ending::report(session, args.output, &result, &refusals);
+        return ending::not_waited(session, args.output, &subject, &plan, &refusals);
+    }
+    if !refusals.is_empty() {
+        // What hangs on a refused target stays: only the others are followed.
+        let accepted = accepted(&subject, &refusals);
+        plan = forecast(&subject.graph, &accepted, DeleteWish { policy: wish.policy, force: wish.force });
+        following.follow_only(&subject.graph, &plan);
     }
     let end = if refusals.len() == subject.targets.len() {
         None
     } else {
+        let explain = ending::explainer(session, &subject, probing(args.probe));
         let mut view = ProgressView::stderr(session.stderr, Instant::now());
-        let end = following.until_end(wish.limits, &mut view).await;
+        let end = following.until_end(wish.limits, &mut view, &explain).await;
         view.finish();
         Some(end)
     };
@@ -258,6 +261,12 @@ async fn send(
     }
     following.accepted();
     Ok(refusals)
+}
+
+fn accepted(subject: &Subject, refusals: &[(Object, Trouble)]) -> Vec<usize> {
+    let refused: BTreeSet<&Uid> = refusals.iter().map(|(object, _)| &object.uid).collect();
+    let targets = subject.targets.iter().copied();
+    targets.filter(|target| !refused.contains(&subject.graph.object(*target).uid)).collect()
 }
 
 /// What the finalizers of a Terminating object say of the policy that it was deleted with.

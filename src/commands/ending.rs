@@ -8,14 +8,18 @@ use super::follow::{End, Following};
 use super::session::Session;
 use super::subject::{Subject, read};
 use crate::cli::ReportFormat;
+use tokio::task::JoinHandle;
+
 use crate::cluster::evidence::examine;
+use crate::cluster::metadata::{self, Wanted};
 use crate::cluster::probes;
 use crate::cluster::request::Trouble;
 use crate::error::{ExitCode, Failure};
 use crate::model::diagnosis::{self, Case, Cause, Diagnosis, Pace, Probing};
 use crate::model::forecast::{Fate, Forecast, Policy, forecast};
 use crate::model::graph::OwnerGraph;
-use crate::model::object::{Object, Searched, Timestamp, Uid};
+use crate::model::object::{Object, ObjectRef, Searched, Timestamp, Uid};
+use crate::model::progress::Progress;
 use crate::model::result::{DeletionResult, Outcome, Recreated, Unexpected};
 use crate::render::failure::write_failure;
 use crate::render::{json, names, notes, result as report_text};
@@ -60,6 +64,23 @@ pub fn nothing_to_do(
     Ok(ExitCode::Done)
 }
 
+/// `--wait=false`: accepted, and nobody looked again. What the forecast dooms counts as still there.
+///
+/// # Errors
+/// Standard output cannot be written to.
+pub fn not_waited(
+    session: &Session,
+    output: Option<ReportFormat>,
+    subject: &Subject,
+    plan: &Forecast,
+    refusals: &[(Object, Trouble)],
+) -> Result<ExitCode, Failure> {
+    let mut result = DeletionResult::new(Outcome::NotWaited, plan.policy);
+    result.remaining = plan.doomed().map(|entry| subject.graph.object(entry.object).reference()).collect();
+    result.gaps.clone_from(&plan.gaps);
+    report(session, output, &result, refusals)
+}
+
 /// Looks at everything once more, explains what is left, reports, and gives the exit code.
 ///
 /// # Errors
@@ -87,6 +108,9 @@ pub async fn finish(
         .map(|(was, now)| Recreated { was: was.reference(), now: now.reference() })
         .collect();
     for (object, trouble) in &ended.refusals {
+        if !result.remaining.contains(&object.reference()) {
+            result.remaining.push(object.reference());
+        }
         if let Some(finding) = refusal_finding(session, object, trouble) {
             result.findings.push(finding);
         }
@@ -147,20 +171,49 @@ fn survivors(subject: &Subject, plan: &Forecast, ended: &Ended, result: &mut Del
     }
 }
 
+/// Asks, beside the watching, why nothing changes.
+pub fn explainer(
+    session: &Session,
+    subject: &Subject,
+    probing: Probing,
+) -> impl Fn(&Progress) -> JoinHandle<Diagnosis> {
+    let cluster = session.cluster.clone();
+    let catalog = Arc::clone(&subject.catalog);
+    let wanted = Wanted { searched: subject.graph.snapshot().searched.clone(), pods: true };
+    let targets: Vec<_> =
+        subject.targets.iter().map(|target| subject.graph.object(*target).reference()).collect();
+    // Nothing is written while somebody may still repair it.
+    let probing = probing.min(Probing::DryRun);
+    let caller = session.caller.clone();
+    move |progress| {
+        let case = Case { caller: caller.clone(), ..case(targets.clone(), progress, probing) };
+        let (cluster, catalog, wanted) = (cluster.clone(), Arc::clone(&catalog), wanted.clone());
+        tokio::spawn(async move {
+            let graph = metadata::graph(&cluster, &catalog, &wanted, Vec::new(), &mut |_| {}).await;
+            examine(&cluster, &graph, &case).await
+        })
+    }
+}
+
+/// What is to be explained of a deletion that came so far.
+fn case(targets: Vec<ObjectRef>, progress: &Progress, probing: Probing) -> Case {
+    Case {
+        targets,
+        doomed: progress.remaining().map(Object::reference).collect(),
+        created_later: progress.made_later().map(Object::reference).collect(),
+        now: Timestamp::now(),
+        probing,
+        ..Case::default()
+    }
+}
+
 /// Why the rest does not go. Looks in the part of the cluster that the forecast knew; where nothing there explains
 /// it, everywhere: a blocking reference from another namespace is invalid, but it blocks (reference F12).
 async fn explain(session: &Session, subject: &Subject, ended: &Ended, result: &mut DeletionResult) {
     let progress = &ended.following.progress;
-    let now = Timestamp::now();
-    let mut case = Case {
-        targets: subject.targets.iter().map(|target| subject.graph.object(*target).reference()).collect(),
-        doomed: result.remaining.clone(),
-        created_later: progress.made_later().map(Object::reference).collect(),
-        now,
-        caller: session.caller.clone(),
-        probing: ended.probing,
-        ..Case::default()
-    };
+    let targets = subject.targets.iter().map(|target| subject.graph.object(*target).reference()).collect();
+    let mut case = Case { caller: session.caller.clone(), ..case(targets, progress, ended.probing) };
+    let now = case.now;
     if ended.end == Some(End::TimedOut) && moves(progress.last_change(), now) {
         let pace = Pace { left: result.remaining.len(), per_second: progress.rate(now) };
         case.moving = case.targets.iter().map(|target| (target.uid.clone(), pace)).collect();

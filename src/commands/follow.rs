@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::task::JoinHandle;
 
 use crate::cluster::connect::Cluster;
 use crate::cluster::metadata;
 use crate::cluster::watch::{self, Scope};
+use crate::model::diagnosis::Diagnosis;
 use crate::model::forecast::Forecast;
 use crate::model::graph::OwnerGraph;
 use crate::model::object::{Object, Timestamp, Uid};
@@ -18,6 +20,8 @@ use crate::render::progress::ProgressView;
 
 /// How often the screen is drawn and the clock is looked at.
 const TICK: Duration = Duration::from_millis(100);
+/// Without a change for so long, the cause is looked for.
+const EARLY: Duration = Duration::from_secs(10);
 /// Lists in flight during the final sweep.
 const SWEEPS: usize = 8;
 
@@ -81,6 +85,13 @@ impl Following {
         }
     }
 
+    /// From now on follows only what this forecast dooms. Nothing that was observed is lost: it is still queued.
+    pub fn follow_only(&mut self, graph: &OwnerGraph, forecast: &Forecast) {
+        let gone: Vec<Uid> = self.progress.deleted().map(|object| object.uid.clone()).collect();
+        self.progress = Progress::new(graph, forecast, self.started);
+        gone.into_iter().for_each(|uid| self.gone(uid));
+    }
+
     /// The server says that this object is not there any more.
     pub fn gone(&mut self, uid: Uid) {
         self.progress.observe(Observation::Gone(uid), Timestamp::now());
@@ -97,8 +108,15 @@ impl Following {
         Timestamp::now().duration_since(self.started).as_secs_f64()
     }
 
-    /// Follows until the end.
-    pub async fn until_end(&mut self, limits: Limits, view: &mut ProgressView) -> End {
+    /// Follows until the end. When nothing has changed for a while, `explain` is asked why, its answer is shown, and
+    /// following goes on: somebody may repair it meanwhile.
+    pub async fn until_end(
+        &mut self,
+        limits: Limits,
+        view: &mut ProgressView,
+        explain: &dyn Fn(&Progress) -> JoinHandle<Diagnosis>,
+    ) -> End {
+        let mut early = EarlyWord::default();
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
@@ -115,6 +133,9 @@ impl Following {
             }
             let now = Timestamp::now();
             view.update(&self.progress.summary(now), Instant::now());
+            if limits.stall > EARLY {
+                early.speak(&self.progress, now, view, explain).await;
+            }
             if self.progress.is_complete() {
                 self.sweep().await;
                 if self.progress.is_complete() {
@@ -170,6 +191,41 @@ impl Following {
             }
             let namespace = scope.namespace;
             self.progress.observe(Observation::Listed { resource, namespace, objects }, Timestamp::now());
+        }
+    }
+}
+
+/// The cause, told while the stall timeout still runs. Told once for the same words.
+#[derive(Default)]
+struct EarlyWord {
+    asked_for: Option<Timestamp>,
+    answer: Option<JoinHandle<Diagnosis>>,
+    told: BTreeSet<String>,
+}
+
+impl EarlyWord {
+    async fn speak(
+        &mut self,
+        progress: &Progress,
+        now: Timestamp,
+        view: &mut ProgressView,
+        explain: &dyn Fn(&Progress) -> JoinHandle<Diagnosis>,
+    ) {
+        let change = progress.last_change();
+        let due = self.asked_for != Some(change) && now >= progress.stalls_at(EARLY.as_secs_f64());
+        if due && self.answer.is_none() && progress.connection_lost().is_none() {
+            self.asked_for = Some(change);
+            self.answer = Some(explain(progress));
+        }
+        let Some(answer) = self.answer.take_if(|answer| answer.is_finished()) else { return };
+        // What changed meanwhile has made the answer old.
+        if self.asked_for != Some(change) {
+            return;
+        }
+        for finding in answer.await.map(|diagnosis| diagnosis.findings).unwrap_or_default() {
+            if self.told.insert(finding.summary.clone()) {
+                view.note(&format!("{}; still watching", finding.summary));
+            }
         }
     }
 }

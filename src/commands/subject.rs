@@ -10,15 +10,28 @@ use crate::cluster::metadata::{self, Wanted};
 use crate::cluster::{discovery, targets};
 use crate::error::Failure;
 use crate::model::catalog::Catalog;
+use crate::model::forecast::Policy;
 use crate::model::graph::OwnerGraph;
-use crate::model::object::{Object, Searched, Uid};
+use crate::model::object::{FOREGROUND_FINALIZER, Object, Searched, Uid};
 use crate::model::target::BareType;
+
+/// Whether a namespaced target needs the cluster-scoped kinds: only a foreground owner does, which a cluster-scoped
+/// dependent blocks (design section 4). Ordinary users may not list most of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClusterScoped {
+    /// Not needed.
+    No,
+    /// Needed.
+    Yes,
+    /// Needed if a target is being deleted in foreground.
+    IfForeground,
+}
 
 /// How much a command needs to read.
 #[derive(Debug, Clone, Copy)]
 pub struct Reading {
-    /// The cluster-scoped kinds, too: a cluster-scoped dependent blocks a foreground owner.
-    pub cluster_scoped: bool,
+    /// Whether to read the cluster-scoped kinds, too.
+    pub cluster_scoped: ClusterScoped,
     /// What metadata does not tell of Pods: a forecast needs it.
     pub pods: bool,
     /// What a type without a name means.
@@ -58,7 +71,12 @@ pub async fn gather(session: &Session, args: &TargetArgs, reading: Reading) -> R
     if found.is_empty() {
         return Ok(Subject { catalog, graph: OwnerGraph::default(), targets: Vec::new() });
     }
-    let searched = surroundings(&found, args.all_namespaces, reading.cluster_scoped);
+    let cluster_scoped = match reading.cluster_scoped {
+        ClusterScoped::No => false,
+        ClusterScoped::Yes => true,
+        ClusterScoped::IfForeground => found.iter().any(|object| object.has_finalizer(FOREGROUND_FINALIZER)),
+    };
+    let searched = surroundings(&found, args.all_namespaces, cluster_scoped);
     Ok(read(session, catalog, found, searched, reading.pods).await)
 }
 
@@ -91,4 +109,9 @@ fn surroundings(objects: &[Object], everywhere: bool, cluster_scoped: bool) -> S
         Some(namespaces) if !everywhere => Searched { namespaces: Some(namespaces), cluster_scoped },
         _ => Searched::everywhere(),
     }
+}
+
+/// Whether a delete with this policy needs the cluster-scoped kinds.
+pub fn needs_cluster_scoped(policy: Option<Policy>) -> ClusterScoped {
+    if policy == Some(Policy::Foreground) { ClusterScoped::Yes } else { ClusterScoped::No }
 }

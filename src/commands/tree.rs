@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::flags::policy;
 use super::session::Session;
-use super::subject::{Reading, Subject, gather, read};
+use super::subject::{Reading, Subject, gather, needs_cluster_scoped, read};
 use crate::cli::{TreeArgs, TreeFormat};
 use crate::cluster::{columns, discovery};
 use crate::error::{ExitCode, Failure};
@@ -27,7 +27,7 @@ pub async fn run(session: &Session, args: &TreeArgs) -> Result<ExitCode, Failure
     } else {
         let reading = Reading {
             // The way up may lead to a cluster-scoped owner; those are looked up one by one.
-            cluster_scoped: wanted_policy == Some(Policy::Foreground),
+            cluster_scoped: needs_cluster_scoped(wanted_policy),
             pods: wanted_policy.is_some(),
             bare_type: BareType::All,
             ignore_not_found: false,

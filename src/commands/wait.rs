@@ -8,7 +8,7 @@ use super::ending::{self, Ended};
 use super::flags::probing;
 use super::follow::{Following, Limits};
 use super::session::Session;
-use super::subject::{Reading, Subject, gather};
+use super::subject::{ClusterScoped, Reading, Subject, gather};
 use crate::cli::WaitArgs;
 use crate::error::{ExitCode, Failure};
 use crate::model::forecast::{Policy, forecast};
@@ -28,9 +28,12 @@ pub async fn run(session: &Session, args: &WaitArgs) -> Result<ExitCode, Failure
         return Err(Failure::usage("--stall-timeout must be greater than 0")
             .hint("write for example --stall-timeout 60s"));
     }
-    // A foreground deletion may be held by a cluster-scoped dependent; which policy it is shows only later.
-    let reading =
-        Reading { cluster_scoped: true, pods: true, bare_type: BareType::All, ignore_not_found: true };
+    let reading = Reading {
+        cluster_scoped: ClusterScoped::IfForeground,
+        pods: true,
+        bare_type: BareType::All,
+        ignore_not_found: true,
+    };
     let subject = gather(session, &args.target, reading).await?;
     if subject.targets.is_empty() {
         return ending::nothing_to_do(session, args.output, Policy::Background, false);
@@ -39,8 +42,9 @@ pub async fn run(session: &Session, args: &WaitArgs) -> Result<ExitCode, Failure
     let policy = common_policy(&subject);
     let plan = forecast(&subject.graph, &subject.targets, policy);
     let mut following = Following::start(&session.cluster, &subject.graph, &plan);
+    let explain = ending::explainer(session, &subject, probing(args.probe));
     let mut view = ProgressView::stderr(session.stderr, Instant::now());
-    let end = following.until_end(limits, &mut view).await;
+    let end = following.until_end(limits, &mut view, &explain).await;
     view.finish();
     let ended =
         Ended { end: Some(end), following, refusals: Vec::new(), policy, probing: probing(args.probe) };
