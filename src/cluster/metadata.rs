@@ -8,7 +8,7 @@ use futures::StreamExt;
 
 use super::connect::Cluster;
 use super::request::{Request, Trouble};
-use super::wire::{self, Decoded, DecodedList};
+use super::wire::{self, Decoded, DecodedList, ListReader};
 use crate::model::catalog::{Catalog, Gap, Resource};
 use crate::model::graph::{OwnerGraph, OwnerState};
 use crate::model::object::{Lookup, LookupKey, Object, Searched, Snapshot};
@@ -225,8 +225,12 @@ async fn list_pages(
                 format!("{path}{separator}continue={}", crate::model::catalog::escaped(&list.next))
             }
         };
-        let answer = cluster.send(Request::get(path).accept(accept)).await?;
-        let page = wire::decode_list(&answer, resource)?;
+        let (head, mut chunks) = cluster.stream(Request::get(path).accept(accept)).await?;
+        let mut reader = ListReader::new(resource, &head.content_type);
+        while let Some(chunk) = chunks.next().await {
+            reader.push(&chunk?)?;
+        }
+        let page = reader.finish()?;
         let list = match whole.take() {
             None => page,
             Some(mut list) => {

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::{Buf, BytesMut};
 use prost::Message;
 use serde::Deserialize;
 
@@ -21,6 +22,7 @@ application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 /// Asks for whole objects, protobuf first.
 pub const ACCEPT_WHOLE: &str = "application/vnd.kubernetes.protobuf,application/json";
 
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// Each protobuf answer begins with these bytes (`apimachinery/pkg/runtime/serializer/protobuf/protobuf.go`).
 const MAGIC: &[u8] = b"k8s\0";
 
@@ -44,17 +46,177 @@ pub struct DecodedList {
     pub items: Vec<Decoded>,
 }
 
-/// Decodes the answer to a list of this resource.
-pub fn decode_list(answer: &Answer, resource: &Arc<Resource>) -> Result<DecodedList, Trouble> {
-    let list = if let Some(raw) = protobuf(answer)? {
-        ListMessage::decode(raw.as_slice()).map_err(unreadable)?
-    } else {
-        let json: JsonList = serde_json::from_slice(&answer.body).map_err(unreadable)?;
-        ListMessage::from(json)
+/// Decodes a list while its body streams in, item by item, so that no more of the body is held than one item: whole
+/// bodies would take several times the memory of what is kept of them.
+#[derive(Debug)]
+pub struct ListReader {
+    resource: Arc<Resource>,
+    format: Format,
+    /// Whether the envelope held a list at all.
+    found: bool,
+    buffer: BytesMut,
+    list: DecodedList,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    /// Nothing to stream: a server that answers JSON is rare, and a JSON list has its version anywhere.
+    Json,
+    /// Before the magic bytes.
+    Magic,
+    /// In the `runtime.Unknown` envelope, before a field.
+    Envelope,
+    /// In the envelope's `raw`, which is the list: so many bytes are left of it.
+    List(usize),
+}
+
+impl ListReader {
+    /// A reader of a list of this resource, whose answer has this content type.
+    pub fn new(resource: &Arc<Resource>, content_type: &str) -> Self {
+        let format = if content_type.starts_with(PROTOBUF) { Format::Magic } else { Format::Json };
+        Self {
+            resource: Arc::clone(resource),
+            format,
+            found: false,
+            buffer: BytesMut::new(),
+            list: DecodedList::default(),
+        }
+    }
+
+    /// Takes in what arrived, and decodes as far as it goes.
+    ///
+    /// # Errors
+    /// It is not what a Kubernetes API server sends.
+    pub fn push(&mut self, chunk: &[u8]) -> Result<(), Trouble> {
+        self.buffer.extend_from_slice(chunk);
+        while self.step()? {}
+        Ok(())
+    }
+
+    /// The list, once the body has ended.
+    ///
+    /// # Errors
+    /// It ended too early, or is not what a Kubernetes API server sends.
+    pub fn finish(mut self) -> Result<DecodedList, Trouble> {
+        match self.format {
+            Format::Json => {
+                let json: JsonList = serde_json::from_slice(&self.buffer).map_err(unreadable)?;
+                let list = ListMessage::from(json);
+                self.take_metadata(list.metadata.unwrap_or_default());
+                self.list.items.extend(list.items.into_iter().map(|item| item.decoded(&self.resource)));
+            }
+            Format::Envelope if self.found && self.buffer.is_empty() => {}
+            _ => return Err(unreadable("it ends in the middle")),
+        }
+        Ok(self.list)
+    }
+
+    /// Decodes one piece; false where more must arrive first.
+    fn step(&mut self) -> Result<bool, Trouble> {
+        match self.format {
+            Format::Json => Ok(false),
+            Format::Magic if self.buffer.len() < MAGIC.len() => Ok(false),
+            Format::Magic if !self.buffer.starts_with(MAGIC) => {
+                Err(unreadable("it does not begin as protobuf of Kubernetes does"))
+            }
+            Format::Magic => {
+                self.buffer.advance(MAGIC.len());
+                self.format = Format::Envelope;
+                Ok(true)
+            }
+            Format::Envelope => {
+                let Some(field) = field(&self.buffer)? else { return Ok(false) };
+                if field.number == 2 {
+                    self.buffer.advance(field.header);
+                    self.format = Format::List(field.length);
+                    self.found = true;
+                } else if self.buffer.len() < field.header + field.length {
+                    return Ok(false);
+                } else {
+                    self.buffer.advance(field.header + field.length);
+                }
+                Ok(true)
+            }
+            Format::List(0) => {
+                self.format = Format::Envelope;
+                Ok(true)
+            }
+            Format::List(left) => {
+                let Some(field) = field(&self.buffer)? else { return Ok(false) };
+                let whole = field.header + field.length;
+                if whole > left {
+                    return Err(unreadable("an item is longer than its list"));
+                }
+                if self.buffer.len() < whole {
+                    return Ok(false);
+                }
+                let piece = &self.buffer[field.header..whole];
+                match field.number {
+                    1 => {
+                        let metadata = ListMetaMessage::decode(piece).map_err(unreadable)?;
+                        self.take_metadata(metadata);
+                    }
+                    2 => {
+                        let item = ItemMessage::decode(piece).map_err(unreadable)?;
+                        self.list.items.push(item.decoded(&self.resource));
+                    }
+                    _ => {}
+                }
+                self.buffer.advance(whole);
+                self.format = Format::List(left - whole);
+                Ok(true)
+            }
+        }
+    }
+
+    fn take_metadata(&mut self, metadata: ListMetaMessage) {
+        self.list.resource_version = metadata.resource_version;
+        self.list.next = metadata.next;
+    }
+}
+
+/// The head of a protobuf field.
+struct Field {
+    number: u64,
+    /// Bytes before its content.
+    header: usize,
+    /// Bytes of its content.
+    length: usize,
+}
+
+/// Reads a field's head; none where more must arrive first. All fields that we meet outside of messages are
+/// length-delimited or varints.
+fn field(bytes: &[u8]) -> Result<Option<Field>, Trouble> {
+    let Some((key, key_length)) = varint(bytes)? else { return Ok(None) };
+    let Some((value, value_length)) = varint(&bytes[key_length..])? else { return Ok(None) };
+    let header = key_length + value_length;
+    let length = match key & 7 {
+        0 => 0,
+        2 => usize::try_from(value).map_err(unreadable)?,
+        other => return Err(unreadable(format!("wire type {other} in a list"))),
     };
-    let metadata = list.metadata.unwrap_or_default();
-    let items = list.items.into_iter().map(|item| item.decoded(resource)).collect();
-    Ok(DecodedList { resource_version: metadata.resource_version, next: metadata.next, items })
+    Ok(Some(Field { number: key >> 3, header, length }))
+}
+
+fn varint(bytes: &[u8]) -> Result<Option<(u64, usize)>, Trouble> {
+    let mut value = 0_u64;
+    for (index, byte) in bytes.iter().take(10).enumerate() {
+        value |= u64::from(byte & 0x7f) << (7 * index as u32).min(63);
+        if byte & 0x80 == 0 {
+            return Ok(Some((value, index + 1)));
+        }
+    }
+    if bytes.len() >= 10 { Err(unreadable("a number has no end")) } else { Ok(None) }
+}
+
+/// Decodes the answer to a list that has been read whole.
+///
+/// # Errors
+/// It is not what a Kubernetes API server sends.
+pub fn decode_list(answer: &Answer, resource: &Arc<Resource>) -> Result<DecodedList, Trouble> {
+    let mut reader = ListReader::new(resource, &answer.content_type);
+    reader.push(&answer.body)?;
+    reader.finish()
 }
 
 /// Decodes the answer to a GET of one object of this resource.
@@ -78,7 +240,7 @@ fn unreadable(error: impl std::fmt::Display) -> Trouble {
 }
 
 fn protobuf(answer: &Answer) -> Result<Option<Vec<u8>>, Trouble> {
-    if !answer.content_type.starts_with("application/vnd.kubernetes.protobuf") {
+    if !answer.content_type.starts_with(PROTOBUF) {
         return Ok(None);
     }
     let Some(envelope) = answer.body.strip_prefix(MAGIC) else {
@@ -434,5 +596,75 @@ impl From<JsonItem> for ItemMessage {
             }),
             status: item.status.map(|status| PodStatusMessage { phase: status.phase }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::testing::catalog;
+
+    const JSON: &str = r#"{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":[
+        {"metadata":{"name":"a","namespace":"x","uid":"u1","resourceVersion":"5","labels":{"l":"v"},
+          "creationTimestamp":"2026-01-01T00:00:00Z","deletionTimestamp":"2026-01-01T00:00:30Z",
+          "deletionGracePeriodSeconds":30,"finalizers":["a/h"],"managedFields":[{"manager":"m"}],
+          "ownerReferences":[{"apiVersion":"batch/v1","kind":"Job","name":"j","uid":"u0","controller":true,"blockOwnerDeletion":true}]},
+         "spec":{"nodeName":"n","terminationGracePeriodSeconds":5,"volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"c"}},{"name":"e","ephemeral":{}},{"name":"t","emptyDir":{}}]},
+         "status":{"phase":"Succeeded"}},
+        {"metadata":{"name":"b","namespace":"x","uid":"u2"},"spec":"what any custom resource may have"}]}"#;
+
+    fn pods() -> Arc<Resource> {
+        let catalog = catalog();
+        let pods = catalog.all().iter().find(|resource| resource.kind == "Pod");
+        Arc::clone(pods.expect("Pods"))
+    }
+
+    fn read(content_type: &str, body: &[u8], chunk: usize) -> Result<DecodedList, Trouble> {
+        let mut reader = ListReader::new(&pods(), content_type);
+        for piece in body.chunks(chunk) {
+            reader.push(piece)?;
+        }
+        reader.finish()
+    }
+
+    /// The protobuf that a server would send for the same list: envelope, then the list.
+    fn protobuf_body() -> Vec<u8> {
+        let json: JsonList = serde_json::from_str(JSON).expect("the JSON above");
+        let list = ListMessage::from(json);
+        let mut body = MAGIC.to_vec();
+        // typeMeta comes first, contentType last; both must be skipped.
+        body.extend([0x0a, 3, b'x', b'y', b'z']);
+        let unknown = UnknownMessage { raw: list.encode_to_vec() };
+        body.extend(unknown.encode_to_vec());
+        body.extend([0x22, 1, b'j']);
+        body
+    }
+
+    #[test]
+    fn protobuf_and_json_give_the_same_objects_however_the_body_is_cut() {
+        let json = format!("{:?}", read("application/json", JSON.as_bytes(), 7).expect("JSON"));
+        let body = protobuf_body();
+        for chunk in [1, 2, 3, 50, body.len()] {
+            let list = read(PROTOBUF, &body, chunk).expect("protobuf");
+            assert_eq!(format!("{list:?}"), json, "in pieces of {chunk}");
+            assert_eq!((list.resource_version.as_str(), list.items.len()), ("7", 2));
+            let pod = list.items[0].pod.as_ref().expect("details");
+            assert_eq!(
+                (pod.claims.join(" "), pod.finished, pod.grace_seconds),
+                ("c a-e".to_owned(), true, 5)
+            );
+        }
+    }
+
+    #[test]
+    fn a_body_that_breaks_off_or_lies_is_an_error_and_never_an_empty_list() {
+        let body = protobuf_body();
+        // The last three bytes are a field that says nothing; before it the list is whole.
+        let complete = [body.len() - 3];
+        for end in (0..body.len()).filter(|end| !complete.contains(end)) {
+            assert!(read(PROTOBUF, &body[..end], 16).is_err(), "cut at {end}");
+        }
+        assert!(read(PROTOBUF, b"<html>", 6).is_err());
+        assert!(read("application/json", b"{\"items\":[", 4).is_err());
     }
 }
