@@ -121,6 +121,16 @@ pub struct TreeArgs {
     /// Leave the column headers out
     #[arg(long)]
     pub no_headers: bool,
+    /// A column for each of these labels (repeatable, or separated by commas)
+    #[arg(short = 'L', long, value_name = "LABELS", value_delimiter = ',')]
+    pub label_columns: Vec<String>,
+    /// Only objects of these kinds: types, categories, API groups, or patterns with * and ? (repeatable, or separated
+    /// by commas); what lies between them is shown dimmed
+    #[arg(long, value_name = "KINDS", value_delimiter = ',')]
+    pub include: Vec<String>,
+    /// No objects of these kinds
+    #[arg(long, value_name = "KINDS", value_delimiter = ',')]
+    pub exclude: Vec<String>,
 }
 
 /// What `tree` prints.
@@ -136,6 +146,10 @@ pub enum TreeFormat {
     Yaml,
     /// kind.group/name, one a line
     Name,
+    /// A graph for Graphviz
+    Dot,
+    /// A flowchart for Mermaid
+    Mermaid,
 }
 
 /// A propagation policy.

@@ -7,6 +7,7 @@ pub mod ending;
 pub mod flags;
 pub mod follow;
 pub mod manifest;
+pub mod picture;
 pub mod session;
 pub mod subject;
 pub mod tree;

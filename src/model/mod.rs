@@ -7,6 +7,7 @@ pub mod command;
 pub mod diagnosis;
 pub mod duration;
 pub mod facts;
+pub mod filter;
 pub mod forecast;
 pub mod graph;
 pub mod object;

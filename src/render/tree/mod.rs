@@ -1,5 +1,6 @@
 //! The tree of what hangs on what, as text: `walk` makes rows, and here are the columns beside them.
 
+mod diagram;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -16,6 +17,8 @@ use super::text::Line;
 use crate::model::forecast::{Entry, Forecast};
 use crate::model::graph::{OwnerGraph, OwnerState, Resolved};
 use crate::model::object::{Columns, Object, OwnerReference, Timestamp, Uid};
+pub(super) use diagram::{ArrowKind, Tone};
+pub use diagram::{Diagram, diagram};
 use walk::{Body, MOST_SIBLINGS, Node, Showing, upward, visible};
 pub use walk::{shown, shown_upward};
 

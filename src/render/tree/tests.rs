@@ -286,7 +286,7 @@ fn depth_says_what_it_hides_and_opens_what_turns_up_nearer_to_a_root() {
     └─ ConfigMap/c (shown above)
        └─ Secret/d                                               27h
     ");
-    let shown = shown(&graph, &[at(&graph, "Job/a")], Some(1), None);
+    let shown = shown(&graph, &[at(&graph, "Job/a")], Some(1), None, false);
     assert_eq!(shown, [at(&graph, "Job/a"), at(&graph, "ConfigMap/b")]);
 }
 
@@ -303,7 +303,7 @@ fn a_filter_never_cuts_a_branch() {
     assert!(text.contains("\u{1b}[2mReplicaSet/web-1\u{1b}[0m"), "{text}");
     assert!(!text.contains("ConfigMap"), "{text}");
     assert_eq!(text.lines().count(), 4);
-    let shown = shown(&graph, &[at(&graph, "Deployment/web")], None, Some(&matching));
+    let shown = shown(&graph, &[at(&graph, "Deployment/web")], None, Some(&matching), false);
     assert_eq!(shown.len(), 3);
 }
 

@@ -12,14 +12,15 @@ use crate::model::graph::OwnerGraph;
 pub(super) const MOST_SIBLINGS: usize = 10;
 
 /// Which objects a tree of these roots shows when nothing is grouped: roots first, then breadth first. Depth and
-/// filter as in [`TreeOptions`].
+/// filter as in [`TreeOptions`]; of a `forest`, whose roots nobody named, the filter takes roots, too.
 pub fn shown(
     graph: &OwnerGraph,
     roots: &[usize],
     depth: Option<usize>,
     matching: Option<&BTreeSet<usize>>,
+    forest: bool,
 ) -> Vec<usize> {
-    let visible = visible(graph, roots, matching);
+    let visible = visible(graph, if forest { &[] } else { roots }, matching);
     let mut seen = vec![false; graph.objects().len()];
     let mut level: Vec<usize> = Vec::new();
     let mut add = |index: usize, level: &mut Vec<usize>| {
@@ -36,7 +37,7 @@ pub fn shown(
             for index in &level {
                 graph.dependents(*index).iter().for_each(|dependent| add(*dependent, &mut next));
             }
-            if order.is_empty() {
+            if order.is_empty() && !forest {
                 let contents = level.iter().filter_map(|root| content(graph, *root)).flatten();
                 contents.for_each(|member| add(member, &mut next));
             }
