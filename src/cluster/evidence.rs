@@ -2,6 +2,7 @@
 
 use crate::cluster::connect::Cluster;
 use crate::cluster::probes;
+use crate::cluster::request::Request;
 use crate::model::diagnosis::{Case, Diagnosis, inquire};
 use crate::model::facts::Facts;
 use crate::model::graph::OwnerGraph;
@@ -12,6 +13,7 @@ const ROUNDS: usize = 8;
 /// Explains a case. `graph` must be fresh: what is stuck is read from it, and the probes are about its objects.
 /// Sends only what `case.probing` allows. Never fails: what could not be found out is part of the answer.
 pub async fn examine(cluster: &Cluster, graph: &OwnerGraph, case: &Case) -> Diagnosis {
+    let case = &Case { now: server_time(cluster).await.unwrap_or(case.now), ..case.clone() };
     let mut facts = Facts::default();
     for _ in 0..ROUNDS {
         let (diagnosis, questions) = inquire(graph, case, &facts);
@@ -21,4 +23,9 @@ pub async fn examine(cluster: &Cluster, graph: &OwnerGraph, case: &Case) -> Diag
         probes::answer(cluster, questions, &mut facts).await;
     }
     inquire(graph, case, &facts).0
+}
+
+/// The server's clock: it wrote the timestamps that ages are counted from, and ours may be wrong.
+async fn server_time(cluster: &Cluster) -> Option<jiff::Timestamp> {
+    cluster.send(Request::get("/version")).await.ok()?.date
 }

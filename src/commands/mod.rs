@@ -3,10 +3,12 @@
 
 pub mod connection;
 pub mod delete;
+pub mod diagnose;
 pub mod ending;
 pub mod flags;
 pub mod follow;
 pub mod manifest;
+pub mod orphans;
 pub mod picture;
 pub mod session;
 pub mod subject;
@@ -41,7 +43,8 @@ async fn dispatch(cli: &Cli) -> Result<ExitCode, Failure> {
         Verb::Delete(args) => delete::run(&Session::open(cli).await?, args).await,
         Verb::Wait(args) => wait::run(&Session::open(cli).await?, args).await,
         Verb::Version(args) => version::run(cli, args).await,
-        Verb::Diagnose(_) | Verb::Orphans(_) => Err(Failure::error("soon")),
+        Verb::Diagnose(args) => diagnose::run(&Session::open(cli).await?, args).await,
+        Verb::Orphans(args) => orphans::run(&Session::open(cli).await?, args).await,
     }
 }
 

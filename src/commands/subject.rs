@@ -102,7 +102,7 @@ pub async fn read(
 
 /// Where the dependents of these objects can be: a namespaced owner has them in its own namespace, a cluster-scoped
 /// one everywhere. Blockers elsewhere are invalid; `-A` looks for them, too (design section 4).
-fn surroundings(objects: &[Object], everywhere: bool, cluster_scoped: bool) -> Searched {
+pub fn surroundings(objects: &[Object], everywhere: bool, cluster_scoped: bool) -> Searched {
     let namespaces: Option<_> =
         objects.iter().map(|object| object.namespace.as_deref().map(str::to_owned)).collect();
     match namespaces {

@@ -1,0 +1,68 @@
+//! `orphans`: what earlier deletions left behind, and the command that removes each.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::session::Session;
+use super::subject;
+use crate::cli::{OrphansArgs, ReportFormat};
+use crate::cluster::discovery;
+use crate::error::{ExitCode, Failure};
+use crate::model::catalog::Catalog;
+use crate::model::diagnosis::Cause;
+use crate::model::object::{Searched, Timestamp, Uid};
+use crate::model::orphan::{Orphans, orphans};
+use crate::render::{json, names, orphans as text};
+
+/// The collector takes well under this to delete an object whose owner has just gone.
+const SECOND_LOOK: Duration = Duration::from_secs(3);
+
+/// Runs `orphans`.
+///
+/// # Errors
+/// No connection; what could not be read is part of the answer.
+pub async fn run(session: &Session, args: &OrphansArgs) -> Result<ExitCode, Failure> {
+    let catalog = Arc::new(discovery::catalog(&session.cluster).await?);
+    let searched = if args.all_namespaces {
+        Searched::everywhere()
+    } else {
+        Searched::namespace(session.cluster.namespace(), false)
+    };
+    let found = look(session, &catalog, &searched).await;
+    let found = confirm(session, &catalog, &searched, found).await;
+    report(session, args, &found)
+}
+
+async fn look(session: &Session, catalog: &Arc<Catalog>, searched: &Searched) -> Orphans {
+    let seen = subject::read(session, Arc::clone(catalog), Vec::new(), searched.clone(), false).await;
+    orphans(&seen.graph, &session.caller)
+}
+
+/// An object whose owner is merely absent is usually about to be collected: only what a second look shows again was
+/// left behind.
+async fn confirm(session: &Session, catalog: &Arc<Catalog>, searched: &Searched, first: Orphans) -> Orphans {
+    if !first.objects.iter().any(|orphan| orphan.cause == Cause::OwnerAbsent) {
+        return first;
+    }
+    tokio::time::sleep(SECOND_LOOK).await;
+    let before: BTreeSet<Uid> = first.objects.into_iter().map(|orphan| orphan.reference.uid).collect();
+    let mut again = look(session, catalog, searched).await;
+    again.objects.retain(|orphan| before.contains(&orphan.reference.uid));
+    again
+}
+
+fn report(session: &Session, args: &OrphansArgs, found: &Orphans) -> Result<ExitCode, Failure> {
+    match args.output {
+        Some(ReportFormat::Json) => {
+            session.print(|out| json::write_json(out, &json::orphans_document(found)))?;
+        }
+        Some(ReportFormat::Name) => session
+            .print(|out| names::write_names(out, found.objects.iter().map(|orphan| &orphan.reference)))?,
+        None => {
+            session.print(|out| text::write_orphans(out, session.stdout, found, Timestamp::now()))?;
+        }
+    }
+    let some = args.exit_code && !found.objects.is_empty();
+    Ok(if some { ExitCode::Unfinished } else { ExitCode::Done })
+}
