@@ -4,5 +4,8 @@
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub, reason = "tests")]
 
 mod connection;
+mod diagnosis;
+mod diagnosis_admission;
+mod diagnosis_state;
 mod support;
 mod targets;

@@ -1,0 +1,164 @@
+//! What the diagnosis tests share: a diagnosis in JSON, assertions on its findings, and remedies that are really run.
+
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::{Run, World};
+
+/// The diagnosis of these targets, with two looks a second apart. Asserts the exit code.
+#[track_caller]
+pub fn diagnose(world: &World, targets: &[&str], code: i32) -> Value {
+    let mut arguments = vec!["diagnose"];
+    arguments.extend_from_slice(targets);
+    arguments.extend_from_slice(&["--observe", "1s", "-o", "json"]);
+    let document = world.cascade(&arguments).expect(code).json();
+    assert_eq!(document["kind"], "Diagnosis");
+    document
+}
+
+/// The one finding of a document.
+#[track_caller]
+pub fn only(document: &Value) -> &Value {
+    let findings = document["findings"].as_array().unwrap();
+    assert_eq!(findings.len(), 1, "{document:#}");
+    &findings[0]
+}
+
+/// Asserts cause, verdict and the chain (`Kind/name`s; the last is the object).
+#[track_caller]
+pub fn assert_finding(finding: &Value, cause: &str, verdict: &str, chain: &[&str]) {
+    let short = |reference: &Value| {
+        format!("{}/{}", reference["kind"].as_str().unwrap(), reference["name"].as_str().unwrap())
+    };
+    assert_eq!(finding["cause"], cause, "{finding:#}");
+    assert_eq!(finding["verdict"], verdict, "{finding:#}");
+    let links: Vec<String> = finding["chain"].as_array().unwrap().iter().map(short).collect();
+    assert_eq!(links, chain, "{finding:#}");
+    assert_eq!(short(&finding["object"]), *chain.last().unwrap(), "{finding:#}");
+}
+
+/// Asserts that some evidence contains these words of the server.
+#[track_caller]
+pub fn assert_evidence(finding: &Value, words: &str) {
+    let quoted = finding["evidence"].as_array().unwrap().iter();
+    let found = quoted.filter_map(|evidence| evidence["text"].as_str()).any(|text| text.contains(words));
+    assert!(found, "no evidence says {words:?}: {finding:#}");
+}
+
+/// The commands of a finding's remedies, in order.
+pub fn commands(finding: &Value) -> Vec<&str> {
+    let remedies = finding["remedies"].as_array().into_iter().flatten();
+    remedies.filter_map(|remedy| remedy["command"].as_str()).collect()
+}
+
+/// Runs a suggested command in a shell, as a user would paste it; `--yes` stands in for the user's answer.
+#[track_caller]
+pub fn paste(world: &World, command: &str) -> Run {
+    let plugin = std::path::Path::new(env!("CARGO_BIN_EXE_kubectl-cascade")).parent().unwrap();
+    let kubectl = world.kubectl().program().parent().unwrap();
+    let path = std::env::join_paths([plugin, kubectl, "/usr/bin".as_ref(), "/bin".as_ref()]).unwrap();
+    let yes = if command.starts_with("kubectl cascade delete") { " --yes --timeout 30s" } else { "" };
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("{command}{yes}")]).env_clear().envs(world.kubectl().environment());
+    shell.env("PATH", path).env("LC_ALL", "C.UTF-8");
+    shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    world.finish(shell)
+}
+
+/// Registers an admission object and removes it at the end of the test: a left-over one falsifies other tests.
+pub struct Registered<'w> {
+    world: &'w World,
+    objects: Vec<(String, String)>,
+}
+
+impl<'w> Registered<'w> {
+    #[track_caller]
+    pub fn new(world: &'w World, manifests: &[Value]) -> Self {
+        let mut objects = Vec::new();
+        for manifest in manifests {
+            world.kubectl().apply(&manifest.to_string()).unwrap_or_else(|error| panic!("{error}"));
+            let text = |value: &Value| value.as_str().unwrap().to_owned();
+            objects.push((text(&manifest["kind"]), text(&manifest["metadata"]["name"])));
+        }
+        Self { world, objects }
+    }
+
+    /// Waits until an update of this object is refused.
+    #[track_caller]
+    pub fn until_update_refused(&self, name: &str) {
+        let arguments =
+            ["-n", &self.world.namespace, "annotate", "--dry-run=server", "--overwrite", name, "probe=1"];
+        self.world.until("the update is refused", || self.world.kubectl().run(&arguments).is_err());
+    }
+
+    /// Waits until the DELETE of this object is refused.
+    #[track_caller]
+    pub fn until_delete_refused(&self, name: &str) {
+        let arguments = ["-n", &self.world.namespace, "delete", "--dry-run=server", name];
+        self.world.until("the delete is refused", || self.world.kubectl().run(&arguments).is_err());
+    }
+
+    /// Removes it now.
+    pub fn remove(self) {}
+}
+
+impl Drop for Registered<'_> {
+    fn drop(&mut self) {
+        for (kind, name) in &self.objects {
+            let _ = self.world.kubectl().run(&["delete", kind, name, "--ignore-not-found"]);
+        }
+    }
+}
+
+/// A ValidatingAdmissionPolicy and its binding that refuse this operation on this resource in the test's namespace,
+/// if the expression is false.
+pub fn policy(world: &World, group: &str, resource: &str, operation: &str, expression: &str) -> [Value; 2] {
+    let name = &world.namespace;
+    let rule = json!({
+        "apiGroups": [group], "apiVersions": ["*"], "operations": [operation], "resources": [resource],
+    });
+    [
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+            "metadata": { "name": format!("{name}-policy") },
+            "spec": {
+                "failurePolicy": "Fail",
+                "matchConstraints": { "resourceRules": [rule] },
+                "validations": [{ "expression": expression, "message": "managed objects are locked" }],
+            },
+        }),
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": { "name": format!("{name}-binding") },
+            "spec": {
+                "policyName": format!("{name}-policy"), "validationActions": ["Deny"],
+                "matchResources": { "namespaceSelector": {
+                    "matchLabels": { "kubernetes.io/metadata.name": name },
+                } },
+            },
+        }),
+    ]
+}
+
+pub const FOREGROUND: &str = r#"{"propagationPolicy":"Foreground"}"#;
+pub const BACKGROUND: &str = r#"{"propagationPolicy":"Background"}"#;
+pub const ORPHAN: &str = r#"{"propagationPolicy":"Orphan"}"#;
+
+/// Sends a DELETE with these options and waits until the object is Terminating.
+#[track_caller]
+pub fn delete(world: &World, name: &str, options: &str) {
+    let status = world.delete_raw(name, &serde_json::from_str(options).unwrap());
+    assert!((200..300).contains(&status), "DELETE {name}: {status}");
+}
+
+/// Waits until an object is Terminating with exactly these finalizers.
+#[track_caller]
+pub fn until_held(world: &World, name: &str, finalizers: &[&str]) {
+    world.until(&format!("{name} is held by {finalizers:?}"), || {
+        world.get(name).is_some_and(|object| {
+            let own = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+            object["metadata"]["deletionTimestamp"].is_string() && own == finalizers
+        })
+    });
+}
