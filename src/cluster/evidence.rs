@@ -1,11 +1,15 @@
 //! The loop of a diagnosis: the rules ask, the server answers, until nothing is left to ask.
 
+use std::collections::BTreeSet;
+
 use crate::cluster::connect::Cluster;
+use crate::cluster::metadata::{self, Wanted};
 use crate::cluster::probes;
 use crate::cluster::request::Request;
-use crate::model::diagnosis::{Case, Diagnosis, inquire};
+use crate::model::diagnosis::{Case, Diagnosis, Finding, Unchecked, inquire};
 use crate::model::facts::Facts;
 use crate::model::graph::OwnerGraph;
+use crate::model::object::{Searched, Snapshot, Uid};
 
 /// Each round of answers may lead to further questions; the longest chain of the rules is shorter than this.
 const ROUNDS: usize = 8;
@@ -23,6 +27,52 @@ pub async fn examine(cluster: &Cluster, graph: &OwnerGraph, case: &Case) -> Diag
         probes::answer(cluster, questions, &mut facts).await;
     }
     inquire(graph, case, &facts).0
+}
+
+/// Explains a case as [`examine`] does; where nothing in view explains it, looks everywhere: a blocking reference from
+/// another namespace is invalid, but it blocks (reference F12).
+pub async fn explain(cluster: &Cluster, graph: OwnerGraph, case: &Case) -> Diagnosis {
+    let diagnosis = examine(cluster, &graph, case).await;
+    let narrow = graph.into_snapshot();
+    if narrow.searched == Searched::everywhere() || !diagnosis.findings.iter().any(Finding::is_vague) {
+        return diagnosis;
+    }
+    let catalog = narrow.catalog.clone();
+    let wanted = Wanted { searched: Searched::everywhere(), pods: true };
+    let wide = metadata::graph(cluster, &catalog, &wanted, Vec::new(), &mut |_| {}).await;
+    let (wide, unread) = merged(wide.into_snapshot(), narrow);
+    let mut wider = examine(cluster, &OwnerGraph::new(wide), case).await;
+    if wider.findings.is_empty() || wider.findings.iter().any(Finding::is_vague) {
+        let mut diagnosis = diagnosis;
+        diagnosis.unchecked.extend(unread);
+        return diagnosis;
+    }
+    wider.gaps = diagnosis.gaps;
+    wider.unchecked.extend(unread);
+    wider
+}
+
+/// What was seen everywhere, and of the kinds that may not be listed everywhere what was seen nearer. The second part
+/// says what stayed unseen.
+fn merged(mut wide: Snapshot, narrow: Snapshot) -> (Snapshot, Option<Unchecked>) {
+    let unread = wide.gaps.iter().find(|gap| !narrow.gaps.contains(gap)).map(|gap| Unchecked {
+        check: "blocking dependents in other namespaces".to_owned(),
+        why: gap.message.clone(),
+    });
+    let seen: BTreeSet<Uid> = wide.objects.iter().map(|object| object.uid.clone()).collect();
+    for object in narrow.objects {
+        let unlisted = wide.gaps.iter().any(|gap| {
+            gap.group == object.resource.group
+                && (gap.resource == object.resource.plural || gap.resource == "*")
+        });
+        if unlisted && !seen.contains(&object.uid) {
+            wide.objects.push(object);
+        }
+    }
+    for (uid, pod) in narrow.details.pods {
+        wide.details.pods.entry(uid).or_insert(pod);
+    }
+    (wide, unread)
 }
 
 /// The server's clock: it wrote the timestamps that ages are counted from, and ours may be wrong.

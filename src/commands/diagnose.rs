@@ -14,7 +14,7 @@ use crate::cli::{DiagnoseArgs, ReportFormat, TargetArgs};
 use crate::cluster::{discovery, evidence, metadata, targets};
 use crate::error::{ExitCode, Failure};
 use crate::model::catalog::Catalog;
-use crate::model::diagnosis::{Case, Cause, Diagnosed, Diagnosis, Pace, State, Verdict};
+use crate::model::diagnosis::{Case, Diagnosed, Diagnosis, Pace, State};
 use crate::model::graph::OwnerGraph;
 use crate::model::object::{Object, ObjectRef, Searched, Timestamp, Uid};
 use crate::model::target::{BareType, TargetQuery};
@@ -163,7 +163,7 @@ async fn look_twice(session: &Session, args: &DiagnoseArgs, scene: Scene, observ
         let seconds = started.elapsed().as_secs_f64();
         case.moving = changes(&scene.graph, &again, &scene.objects, seconds);
         case.created_later = created_later(&scene.graph, &again);
-        explain(session, &scene.catalog, &scene.searched, again, &case).await
+        evidence::explain(&session.cluster, again, &case).await
     } else {
         evidence::examine(&session.cluster, &scene.graph, &case).await
     };
@@ -253,32 +253,6 @@ fn created_later(before: &OwnerGraph, after: &OwnerGraph) -> Vec<ObjectRef> {
         }
     }
     later.into_iter().collect()
-}
-
-/// Explains a case. Where nothing in view explains it, looks everywhere: a blocking reference from another namespace
-/// is invalid, but it blocks (reference F12).
-async fn explain(
-    session: &Session,
-    catalog: &Arc<Catalog>,
-    searched: &Searched,
-    graph: OwnerGraph,
-    case: &Case,
-) -> Diagnosis {
-    let diagnosis = evidence::examine(&session.cluster, &graph, case).await;
-    if *searched == Searched::everywhere() || !diagnosis.findings.iter().any(is_vague) {
-        return diagnosis;
-    }
-    let graph = look(session, catalog, &Searched::everywhere(), Vec::new()).await;
-    let wider = evidence::examine(&session.cluster, &graph, case).await;
-    // Kinds that may not be listed everywhere would make the wider answer the poorer one.
-    if wider.findings.iter().any(is_vague) { diagnosis } else { wider }
-}
-
-/// Whether a finding only says that nothing nearer was found.
-fn is_vague(finding: &crate::model::diagnosis::Finding) -> bool {
-    let vague = [Cause::Undetermined, Cause::CollectorBackoff, Cause::CollectorStale];
-    finding.verdict != Verdict::Proven
-        && (vague.contains(&finding.cause) || finding.also.contains(&Cause::CollectorBackoff))
 }
 
 fn report(

@@ -10,15 +10,15 @@ use super::subject::{Subject, read};
 use crate::cli::ReportFormat;
 use tokio::task::JoinHandle;
 
-use crate::cluster::evidence::examine;
+use crate::cluster::evidence;
 use crate::cluster::metadata::{self, Wanted};
 use crate::cluster::probes;
 use crate::cluster::request::Trouble;
 use crate::error::{ExitCode, Failure};
-use crate::model::diagnosis::{self, Case, Cause, Diagnosis, Pace, Probing};
+use crate::model::diagnosis::{self, Case, Diagnosis, Pace, Probing};
 use crate::model::forecast::{Fate, Forecast, Policy, forecast};
 use crate::model::graph::OwnerGraph;
-use crate::model::object::{Object, ObjectRef, Searched, Timestamp, Uid};
+use crate::model::object::{Object, ObjectRef, Timestamp, Uid};
 use crate::model::progress::Progress;
 use crate::model::result::{DeletionResult, Outcome, Recreated, Unexpected};
 use crate::render::failure::write_failure;
@@ -190,7 +190,7 @@ pub fn explainer(
         let (cluster, catalog, wanted) = (cluster.clone(), Arc::clone(&catalog), wanted.clone());
         tokio::spawn(async move {
             let graph = metadata::graph(&cluster, &catalog, &wanted, Vec::new(), &mut |_| {}).await;
-            examine(&cluster, &graph, &case).await
+            evidence::explain(&cluster, graph, &case).await
         })
     }
 }
@@ -207,8 +207,7 @@ fn case(targets: Vec<ObjectRef>, progress: &Progress, probing: Probing) -> Case 
     }
 }
 
-/// Why the rest does not go. Looks in the part of the cluster that the forecast knew; where nothing there explains
-/// it, everywhere: a blocking reference from another namespace is invalid, but it blocks (reference F12).
+/// Why the rest does not go.
 async fn explain(session: &Session, subject: &Subject, ended: &Ended, result: &mut DeletionResult) {
     let progress = &ended.following.progress;
     let targets = subject.targets.iter().map(|target| subject.graph.object(*target).reference()).collect();
@@ -219,10 +218,8 @@ async fn explain(session: &Session, subject: &Subject, ended: &Ended, result: &m
         case.moving = case.targets.iter().map(|target| (target.uid.clone(), pace)).collect();
     }
     let searched = subject.graph.snapshot().searched.clone();
-    let mut diagnosis = look(session, subject, searched.clone(), &case).await;
-    if searched != Searched::everywhere() && !is_explained(&diagnosis) {
-        diagnosis = look(session, subject, Searched::everywhere(), &case).await;
-    }
+    let fresh = read(session, Arc::clone(&subject.catalog), Vec::new(), searched, true).await;
+    let diagnosis = evidence::explain(&session.cluster, fresh.graph, &case).await;
     result.findings.extend(diagnosis.findings);
     result.unchecked = diagnosis.unchecked;
     result.gaps.extend(diagnosis.gaps);
@@ -230,21 +227,9 @@ async fn explain(session: &Session, subject: &Subject, ended: &Ended, result: &m
     result.gaps.dedup();
 }
 
-/// Reads the cluster afresh and examines what is left in it.
-async fn look(session: &Session, subject: &Subject, searched: Searched, case: &Case) -> Diagnosis {
-    let known = Vec::new();
-    let fresh = read(session, Arc::clone(&subject.catalog), known, searched, true).await;
-    examine(&session.cluster, &fresh.graph, case).await
-}
-
 /// At the time limit: did something still happen lately? Then it is no stall.
 fn moves(last_change: Timestamp, now: Timestamp) -> bool {
     now.duration_since(last_change).as_secs() < 10
-}
-
-fn is_explained(diagnosis: &Diagnosis) -> bool {
-    let vague = [Cause::Undetermined, Cause::CollectorBackoff, Cause::CollectorStale];
-    !diagnosis.findings.is_empty() && !diagnosis.findings.iter().any(|finding| vague.contains(&finding.cause))
 }
 
 /// Prints the report and gives the exit code.

@@ -1,7 +1,7 @@
 //! How far a deletion has come: a pure fold over what was observed, by UID. It never goes back, knows what counts
 //! as a change, and so when a deletion has stalled.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::catalog::Resource;
 use super::forecast::Forecast;
@@ -86,6 +86,8 @@ pub struct Progress {
     order: Vec<Uid>,
     doomed: BTreeMap<Uid, Tracked>,
     names: BTreeMap<Name, Uid>,
+    /// What the forecast spoke of and does not doom: it was there before, so it is not made later.
+    spared: BTreeSet<Uid>,
     later: BTreeMap<Uid, Object>,
     recreated: BTreeMap<Uid, Object>,
     blockers: BTreeMap<Uid, Vec<Uid>>,
@@ -103,6 +105,7 @@ impl Progress {
             order: Vec::new(),
             doomed: BTreeMap::new(),
             names: BTreeMap::new(),
+            spared: BTreeSet::new(),
             later: BTreeMap::new(),
             recreated: BTreeMap::new(),
             blockers: BTreeMap::new(),
@@ -112,7 +115,9 @@ impl Progress {
             unreadable: BTreeMap::new(),
             lost: None,
         };
-        let doomed: std::collections::BTreeSet<usize> = forecast.doomed().map(|entry| entry.object).collect();
+        let spared = forecast.entries.iter().filter(|entry| !entry.fate.is_doomed());
+        progress.spared.extend(spared.map(|entry| graph.object(entry.object).uid.clone()));
+        let doomed: BTreeSet<usize> = forecast.doomed().map(|entry| entry.object).collect();
         // Depth first, the targets first; what hangs on the target otherwise (content of a Namespace) after them.
         let mut stack: Vec<(usize, usize)> = Vec::new();
         stack.extend(
@@ -207,6 +212,9 @@ impl Progress {
     }
 
     fn note_later(&mut self, object: Object) {
+        if self.spared.contains(&object.uid) {
+            return;
+        }
         let hangs = |uid: &Uid| self.doomed.contains_key(uid) || self.later.contains_key(uid);
         if self.later.contains_key(&object.uid) || object.owners.iter().any(|owner| hangs(&owner.uid)) {
             self.later.insert(object.uid.clone(), object);

@@ -58,7 +58,7 @@ pub fn paste(world: &World, command: &str) -> Run {
     let plugin = std::path::Path::new(env!("CARGO_BIN_EXE_kubectl-cascade")).parent().unwrap();
     let kubectl = world.kubectl().program().parent().unwrap();
     let path = std::env::join_paths([plugin, kubectl, "/usr/bin".as_ref(), "/bin".as_ref()]).unwrap();
-    let yes = if command.starts_with("kubectl cascade delete") { " --yes --timeout 30s" } else { "" };
+    let yes = if command.starts_with("kubectl cascade delete") { " --yes --timeout 15s" } else { "" };
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("{command}{yes}")]).env_clear().envs(world.kubectl().environment());
     shell.env("PATH", path).env("LC_ALL", "C.UTF-8");

@@ -176,8 +176,10 @@ fn a_blocker_in_another_namespace_is_found() {
     delete(&world, "ConfigMap/o", FOREGROUND);
     let document = diagnose(&world, &["cm/o"], 3);
     let finding = only(&document);
-    assert_finding(finding, "finalizer-held", "proven", &["ConfigMap/o", "Secret/d"]);
-    assert!(finding["also"].as_array().unwrap().contains(&json!("cross-namespace-owner")), "{finding:#}");
+    assert_finding(finding, "cross-namespace-owner", "proven", &["ConfigMap/o", "Secret/d"]);
+    assert!(finding["also"].as_array().unwrap().contains(&json!("finalizer-held")), "{finding:#}");
+    paste(&world, commands(finding)[0]).expect(0);
+    world.gone("ConfigMap/o");
 }
 
 #[test]

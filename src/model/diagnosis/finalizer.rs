@@ -105,7 +105,46 @@ impl Inquiry<'_> {
         for next in findings {
             first.then(next);
         }
+        self.cross_namespace(index, chain, &mut first);
         Some(first)
+    }
+
+    /// What holds it is its finalizer; that it holds an owner of another namespace is a wrong reference (F12).
+    fn cross_namespace(&mut self, index: usize, chain: &[ObjectRef], finding: &mut Finding) {
+        let graph = self.graph;
+        let object = graph.object(index);
+        let namespace = object.namespace.as_deref();
+        let Some(owner) = chain.iter().rev().nth(1).filter(|owner| {
+            owner.namespace.is_some() && namespace.is_some() && owner.namespace.as_deref() != namespace
+        }) else {
+            return;
+        };
+        if finding.cause == Cause::FinalizerHeld {
+            finding.cause = Cause::CrossNamespaceOwner;
+            finding.also(Cause::FinalizerHeld);
+        } else {
+            finding.also(Cause::CrossNamespaceOwner);
+        }
+        let Some(position) = object.owners.iter().position(|reference| reference.uid == owner.uid) else {
+            return;
+        };
+        finding.evidence(
+            format!("metadata.ownerReferences of {}", finding.object.short()),
+            format!(
+                "{} (UID {}) is in namespace {}, not in {}",
+                owner.short(),
+                owner.uid,
+                owner.namespace.as_deref().unwrap_or_default(),
+                namespace.unwrap_or_default()
+            ),
+        );
+        finding.remedies.push(
+            Remedy::command(
+                self.remove_reference(index, position, &owner.uid),
+                format!("drop the reference to {}: it is invalid across namespaces", owner.short()),
+            )
+            .risk(format!("frees {} alone", owner.short())),
+        );
     }
 
     /// Explains one finalizer; true where its removal is refused.

@@ -171,6 +171,15 @@ pub struct Finding {
     pub alike: Vec<ObjectRef>,
 }
 
+impl Finding {
+    /// Whether it only says that nothing nearer was found; a look at more of the cluster may find it.
+    pub fn is_vague(&self) -> bool {
+        let vague = [Cause::Undetermined, Cause::CollectorBackoff, Cause::CollectorStale];
+        self.verdict != Verdict::Proven
+            && (vague.contains(&self.cause) || self.also.contains(&Cause::CollectorBackoff))
+    }
+}
+
 /// What a diagnosed object is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]

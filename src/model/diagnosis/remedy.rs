@@ -5,7 +5,7 @@ use super::Remedy;
 use super::inquiry::Inquiry;
 use super::reading::Reading;
 use crate::model::facts::{Identity, Question, Subject};
-use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, ObjectRef};
+use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, ObjectRef, Uid};
 
 impl Remedy {
     /// Something to do that is no single command of ours.
@@ -105,6 +105,18 @@ impl Inquiry<'_> {
             ),
         )
         .risk("dependents go before their owner has finished; the finalizer itself stays")
+    }
+
+    /// The command that removes one ownerReference, if it still is the one at this position.
+    pub(super) fn remove_reference(&self, index: usize, position: usize, owner: &Uid) -> String {
+        let object = self.graph.object(index);
+        let path = format!("/metadata/ownerReferences/{position}");
+        let patch = serde_json::json!([
+            { "op": "test", "path": "/metadata/uid", "value": object.uid },
+            { "op": "test", "path": format!("{path}/uid"), "value": owner },
+            { "op": "remove", "path": path },
+        ]);
+        self.command("kubectl patch", object, &["--type=json", "-p", &patch.to_string()])
     }
 
     /// Remove one finalizer, if its own dry run is not refused: the last resort.
