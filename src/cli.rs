@@ -233,6 +233,11 @@ pub struct DeleteArgs {
     /// Diagnose when nothing has changed for this long
     #[arg(long, default_value = "60s", value_name = "DURATION", allow_hyphen_values = true)]
     pub stall_timeout: String,
+    /// Help a slow garbage collector: send the deletes that it would send, many at once. Worth it for hundreds of
+    /// dependents, since most controller managers are limited to some 20 requests a second. The same objects
+    /// survive; you need the right to delete the dependents yourself
+    #[arg(long)]
+    pub assist: bool,
     /// Grace period of Pods in seconds; -1 is the Pod's own
     #[arg(long, default_value_t = -1, value_name = "SECONDS", allow_hyphen_values = true)]
     pub grace_period: i64,

@@ -25,12 +25,28 @@ pub struct DeleteOptions {
 /// # Errors
 /// 404 where it is gone, 409 where another object bears its name now, else what the server says.
 pub async fn delete(cluster: &Cluster, object: &Object, options: DeleteOptions) -> Result<Answer, Trouble> {
+    delete_version(cluster, object, None, options).await
+}
+
+/// The same, and only in this version where one is given.
+///
+/// # Errors
+/// As for [`delete`]; 409 also where the object has changed.
+pub async fn delete_version(
+    cluster: &Cluster,
+    object: &Object,
+    version: Option<&str>,
+    options: DeleteOptions,
+) -> Result<Answer, Trouble> {
     let mut body = json!({
         "apiVersion": "v1",
         "kind": "DeleteOptions",
         "propagationPolicy": options.policy.as_api(),
         "preconditions": { "uid": object.uid.as_str() },
     });
+    if let Some(version) = version {
+        body["preconditions"]["resourceVersion"] = json!(version);
+    }
     if let Some(grace) = options.grace_seconds {
         body["gracePeriodSeconds"] = json!(grace);
     }

@@ -1,5 +1,6 @@
 //! I/O: each file asks the API server one kind of question and returns model types.
 
+pub mod assist;
 pub mod columns;
 pub mod connect;
 pub mod deletion;

@@ -11,10 +11,12 @@ use super::follow::{Following, Limits};
 use super::session::Session;
 use super::subject::{Reading, Subject, gather, needs_cluster_scoped};
 use crate::cli::{DeleteArgs, DryRun, ReportFormat};
+use crate::cluster::assist::Assistant;
 use crate::cluster::deletion::{self, DeleteOptions};
 use crate::cluster::metadata;
 use crate::cluster::request::Trouble;
 use crate::error::{ExitCode, Failure};
+use crate::model::assist::Order;
 use crate::model::forecast::{DeleteWish, Forecast, Policy, Warning, forecast};
 use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, Timestamp, Uid};
 use crate::model::target::BareType;
@@ -73,6 +75,9 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
     let end = if refusals.len() == subject.targets.len() {
         None
     } else {
+        if args.assist {
+            following.assistant = Some(Assistant::new(&session.cluster, Order::new(&subject.graph, &plan)));
+        }
         let explain = ending::explainer(session, &subject, probing(args.probe));
         let mut view = ProgressView::stderr(session.stderr, Instant::now());
         let end = following.until_end(wish.limits, &mut view, &explain).await;

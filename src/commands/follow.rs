@@ -8,6 +8,7 @@ use futures::StreamExt;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinHandle;
 
+use crate::cluster::assist::Assistant;
 use crate::cluster::connect::Cluster;
 use crate::cluster::metadata;
 use crate::cluster::watch::{self, Scope};
@@ -58,6 +59,8 @@ pub struct Following {
     observations: UnboundedReceiver<Observation>,
     /// How far it has come.
     pub progress: Progress,
+    /// Sends the collector's deletes, where that is wanted.
+    pub assistant: Option<Assistant>,
     /// What the last sweep found, by UID.
     pub present: BTreeMap<Uid, Object>,
     /// Qualified names of the resources that the last sweep could not list.
@@ -79,6 +82,7 @@ impl Following {
             scopes,
             observations,
             progress: Progress::new(graph, forecast, started),
+            assistant: None,
             present: BTreeMap::new(),
             unswept: BTreeSet::new(),
             started,
@@ -129,8 +133,10 @@ impl Following {
                         self.progress.observe(observation, Timestamp::now());
                     }
                 }
+                () = help(&mut self.assistant) => {}
                 _ = tick.tick() => {}
             }
+            self.assist(view);
             let now = Timestamp::now();
             view.update(&self.progress.summary(now), Instant::now());
             if limits.stall > EARLY {
@@ -144,6 +150,17 @@ impl Following {
             }
             if let Some(end) = self.over(limits, Timestamp::now()) {
                 return end;
+            }
+        }
+    }
+
+    /// Tells the assistant what is gone, and the user once that a delete was refused.
+    fn assist(&mut self, view: &mut ProgressView) {
+        let gone = self.progress.take_newly_gone();
+        if let Some(assistant) = &mut self.assistant {
+            assistant.gone(&gone);
+            if let Some(words) = assistant.take_refusal() {
+                view.note(&format!("--assist: left to the garbage collector: {words}"));
             }
         }
     }
@@ -192,6 +209,13 @@ impl Following {
             let namespace = scope.namespace;
             self.progress.observe(Observation::Listed { resource, namespace, objects }, Timestamp::now());
         }
+    }
+}
+
+async fn help(assistant: &mut Option<Assistant>) {
+    match assistant {
+        Some(assistant) => assistant.work().await,
+        None => std::future::pending().await,
     }
 }
 

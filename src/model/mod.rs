@@ -1,6 +1,7 @@
 //! The pure heart: what objects are, who owns whom, what the collector will do, how far a deletion has come, and
 //! what a stall means. Nothing here asks a server, reads a file, looks at a clock or prints.
 
+pub mod assist;
 pub mod catalog;
 pub mod collector;
 pub mod command;

@@ -92,6 +92,7 @@ pub struct Progress {
     recreated: BTreeMap<Uid, Object>,
     blockers: BTreeMap<Uid, Vec<Uid>>,
     gone: usize,
+    newly_gone: Vec<Uid>,
     last_change: Timestamp,
     history: VecDeque<(Timestamp, usize)>,
     unreadable: BTreeMap<String, String>,
@@ -110,6 +111,7 @@ impl Progress {
             recreated: BTreeMap::new(),
             blockers: BTreeMap::new(),
             gone: 0,
+            newly_gone: Vec::new(),
             last_change: now,
             history: VecDeque::from([(now, 0)]),
             unreadable: BTreeMap::new(),
@@ -225,7 +227,10 @@ impl Progress {
         self.later.remove(uid);
         let tracked = self.doomed.get_mut(uid);
         let newly = tracked.is_some_and(|tracked| !std::mem::replace(&mut tracked.gone, true));
-        self.gone += usize::from(newly);
+        if newly {
+            self.gone += 1;
+            self.newly_gone.push(uid.clone());
+        }
         newly
     }
 
@@ -250,6 +255,11 @@ impl Progress {
             changed |= self.seen(object);
         }
         changed
+    }
+
+    /// The doomed objects that went since this was asked last.
+    pub fn take_newly_gone(&mut self) -> Vec<Uid> {
+        std::mem::take(&mut self.newly_gone)
     }
 
     /// Whether every doomed object, and whatever was made below one since, is gone.

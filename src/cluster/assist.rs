@@ -1,0 +1,131 @@
+//! `--assist`: sends the deletes that the collector would send, many at once, and fewer when the server is busy. An
+//! object that changed meanwhile is left to the collector.
+
+use std::collections::VecDeque;
+
+use futures::future::BoxFuture;
+use futures::stream::{FuturesUnordered, StreamExt};
+
+use super::connect::Cluster;
+use super::deletion::{self, DeleteOptions};
+use super::metadata;
+use super::request::Trouble;
+use crate::model::assist::Order;
+use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, Uid};
+
+/// The most deletes in flight.
+const MOST: usize = 32;
+/// In flight at first.
+const FIRST: usize = 16;
+
+/// What became of one delete.
+#[derive(Debug)]
+enum Sent {
+    /// Accepted, or there was nothing left to delete.
+    Done,
+    /// The object changed, or the server refuses: the collector's business.
+    Left(Option<String>),
+    /// The server is busy: again, later.
+    Busy(Box<Object>),
+}
+
+/// The helping hand.
+pub struct Assistant {
+    cluster: Cluster,
+    order: Order,
+    queue: VecDeque<Object>,
+    in_flight: FuturesUnordered<BoxFuture<'static, Sent>>,
+    most: usize,
+    refusal: Option<String>,
+}
+
+impl Assistant {
+    /// Begins with what may go at once.
+    pub fn new(cluster: &Cluster, order: Order) -> Self {
+        let queue = order.first().into();
+        let in_flight = FuturesUnordered::new();
+        Self { cluster: cluster.clone(), order, queue, in_flight, most: FIRST, refusal: None }
+    }
+
+    /// These objects are gone: whose turn is it now?
+    pub fn gone(&mut self, uids: &[Uid]) {
+        for uid in uids {
+            self.queue.extend(self.order.after(uid));
+        }
+    }
+
+    /// The first refusal that has not been told yet, in the server's own words.
+    pub fn take_refusal(&mut self) -> Option<String> {
+        self.refusal.take()
+    }
+
+    /// Sends what may be sent, and returns after one answer; never returns while there is nothing to do.
+    pub async fn work(&mut self) {
+        while self.in_flight.len() < self.most {
+            let Some(object) = self.queue.pop_front() else { break };
+            let options =
+                DeleteOptions { policy: self.order.policy_for(&object), grace_seconds: None, dry_run: false };
+            self.in_flight.push(Box::pin(send(self.cluster.clone(), object, options)));
+        }
+        match self.in_flight.next().await {
+            None => std::future::pending().await,
+            Some(Sent::Done) => self.most = (self.most + 1).min(MOST),
+            Some(Sent::Left(words)) => self.refusal = self.refusal.take().or(words),
+            Some(Sent::Busy(object)) => {
+                self.most = (self.most / 2).max(1);
+                self.queue.push_back(*object);
+            }
+        }
+    }
+}
+
+/// One delete, of this very object in this very version. A resourceVersion precondition is not possible where the
+/// delete takes a finalizer off (reference C.2), and not needed there: the finalizer keeps the object.
+async fn send(cluster: Cluster, object: Object, options: DeleteOptions) -> Sent {
+    let namespace = object.namespace.as_deref();
+    // Whoever has several owners may have got another since: look again.
+    let fresh = if object.owners.len() > 1 {
+        match metadata::get(&cluster, &object.resource, namespace, &object.name).await {
+            Ok(Some(fresh)) if fresh.uid == object.uid && fresh.owners == object.owners => fresh,
+            Ok(_) => return Sent::Left(None),
+            Err(trouble) => return outcome(&trouble, &object),
+        }
+    } else {
+        object.clone()
+    };
+    let first = match delete(&cluster, &fresh, options).await {
+        Ok(()) => return Sent::Done,
+        Err(trouble) if trouble.is_conflict() => trouble,
+        Err(trouble) => return outcome(&trouble, &object),
+    };
+    // Most changes do not concern the owners (a Pod's status): then once more, as the collector does.
+    match metadata::get(&cluster, &object.resource, namespace, &object.name).await {
+        Ok(Some(fresh))
+            if fresh.uid == object.uid && fresh.owners == object.owners && !fresh.is_terminating() =>
+        {
+            match delete(&cluster, &fresh, options).await {
+                Ok(()) => Sent::Done,
+                Err(trouble) => outcome(&trouble, &object),
+            }
+        }
+        Ok(_) => Sent::Left(None),
+        Err(_) => outcome(&first, &object),
+    }
+}
+
+async fn delete(cluster: &Cluster, object: &Object, options: DeleteOptions) -> Result<(), Trouble> {
+    let strips = object.has_finalizer(FOREGROUND_FINALIZER) || object.has_finalizer(ORPHAN_FINALIZER);
+    let version = (!strips).then_some(object.resource_version.as_str());
+    deletion::delete_version(cluster, object, version, options).await.map(|_| ())
+}
+
+fn outcome(trouble: &Trouble, object: &Object) -> Sent {
+    match trouble.code() {
+        Some(404) => Sent::Done,
+        Some(409) => Sent::Left(None),
+        Some(429) if !trouble.is_conversion_error() => Sent::Busy(Box::new(object.clone())),
+        _ => Sent::Left(Some(match trouble {
+            Trouble::Status { message, .. } | Trouble::NoAnswer { message, .. } => message.clone(),
+        })),
+    }
+}
