@@ -14,6 +14,7 @@ pub mod graph;
 pub mod object;
 pub mod orphan;
 pub mod progress;
+pub mod release;
 pub mod result;
 pub mod target;
 #[cfg(test)]
