@@ -36,7 +36,7 @@ enum Check {
     /// The server of this kind is not known to understand dry runs; none was made.
     NotMade,
     /// Somebody refuses it.
-    Refused(Refusal),
+    Refused(Box<Refusal>),
 }
 
 /// Runs `release`.
@@ -56,7 +56,7 @@ pub async fn run(session: &Session, args: &ReleaseArgs) -> Result<ExitCode, Fail
             let message = format!("{finalizer} of {} is not removed by hand", object.reference().short());
             release.finalizer = finalizer;
             release.leaves_behind = leaves_behind;
-            return refuse(session, args, &object, release, refusal, Failure::refused(message));
+            return refuse(session, args, &object, release, *refusal, Failure::refused(message));
         }
         Choice::Remove(finalizer) => {
             release.digest = release::digest(&object, &finalizer);
@@ -69,7 +69,7 @@ pub async fn run(session: &Session, args: &ReleaseArgs) -> Result<ExitCode, Fail
     let dry_run = match check(session, &catalog, &object, &release.finalizer).await? {
         Check::Refused(refusal) => {
             let message = format!("nothing was changed: the removal of {} is refused", release.finalizer);
-            return refuse(session, args, &object, release, refusal, Failure::refused(message));
+            return refuse(session, args, &object, release, *refusal, Failure::refused(message));
         }
         check => matches!(check, Check::Accepted),
     };
@@ -151,7 +151,7 @@ async fn check(
         identity: Identity::Caller,
     };
     match refusal(session, catalog, object, &question, trouble).await {
-        Ok(refusal) => Ok(Check::Refused(refusal)),
+        Ok(refusal) => Ok(Check::Refused(Box::new(refusal))),
         Err(trouble) => Err(Failure::from(trouble)),
     }
 }

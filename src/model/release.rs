@@ -61,7 +61,7 @@ pub enum Choice {
         /// What its removal would leave behind.
         leaves_behind: String,
         /// Why, and what does better.
-        refusal: Refusal,
+        refusal: Box<Refusal>,
     },
 }
 
@@ -104,7 +104,7 @@ pub fn choose(object: &Object, named: Option<&str>, caller: &Caller) -> Result<C
     };
     Ok(match never(object, finalizer, caller) {
         Some((leaves_behind, refusal)) => {
-            Choice::Never { finalizer: finalizer.to_owned(), leaves_behind, refusal }
+            Choice::Never { finalizer: finalizer.to_owned(), leaves_behind, refusal: Box::new(refusal) }
         }
         None => Choice::Remove(finalizer.to_owned()),
     })
@@ -284,7 +284,7 @@ mod tests {
 
     fn refusal(text: &str, named: Option<&str>) -> Refusal {
         match chosen(text, named) {
-            Ok(Choice::Never { refusal, .. }) => refusal,
+            Ok(Choice::Never { refusal, .. }) => *refusal,
             other => panic!("{other:?}"),
         }
     }
