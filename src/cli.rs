@@ -54,8 +54,6 @@ pub enum Verb {
     Wait(WaitArgs),
     /// Say why an object is not gone, and the safest way out
     Diagnose(DiagnoseArgs),
-    /// Remove one blocking finalizer, checked and confirmed
-    Release(ReleaseArgs),
     /// Find what earlier deletions left behind
     Orphans(OrphansArgs),
     /// Print the version of the plugin and of the server
@@ -100,7 +98,11 @@ Examples:
   # The forest of a namespace
   kubectl cascade tree -n ci
   # What a foreground delete of it would do, object by object
-  kubectl cascade tree deployment/web --policy foreground")]
+  kubectl cascade tree deployment/web --policy foreground
+  # A picture
+  kubectl cascade tree deployment/web -o dot | dot -Tsvg > web.svg
+  # Of a saved cluster, without a server
+  kubectl get deployments,replicasets,pods -A -o json | kubectl cascade tree --snapshot -")]
 pub struct TreeArgs {
     /// Which objects
     #[command(flatten)]
@@ -133,6 +135,10 @@ pub struct TreeArgs {
     /// No objects of these kinds
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     pub exclude: Vec<String>,
+    /// Not of the cluster, but of this file: the output of kubectl get ... -o json|yaml; - reads standard input. All its
+    /// namespaces without -n; no kubeconfig is read
+    #[arg(long, value_name = "FILE|-")]
+    pub snapshot: Option<String>,
 }
 
 /// What `tree` prints.
@@ -310,40 +316,6 @@ pub struct DiagnoseArgs {
     pub output: Option<ReportFormat>,
 }
 
-/// `release`
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Removing a finalizer skips the clean-up that it stands for. `kubectl cascade diagnose` names safer ways.
-
-Examples:
-  # The only finalizer of an object; asks for its name
-  kubectl cascade release database/orders
-  # One of several
-  kubectl cascade release database/orders --finalizer example.com/backup
-  # In a script: once without --confirm, which prints the command with the digest to confirm
-  kubectl cascade release database/orders --confirm 0123456789abcdef")]
-pub struct ReleaseArgs {
-    /// Which object
-    #[command(flatten)]
-    pub target: TargetArgs,
-    /// Which finalizer; not needed where there is only one
-    #[arg(long, value_name = "NAME")]
-    pub finalizer: Option<String>,
-    /// Do not ask: this digest of the object, as printed before, confirms; it changes when the object does
-    #[arg(long, value_name = "DIGEST")]
-    pub confirm: Option<String>,
-    /// Output format
-    #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
-    pub output: Option<ReleaseFormat>,
-}
-
-/// What `release` prints.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ReleaseFormat {
-    /// One JSON document
-    Json,
-}
-
 /// `orphans`
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -359,6 +331,10 @@ pub struct OrphansArgs {
     /// Exit with 3 when something was found
     #[arg(long)]
     pub exit_code: bool,
+    /// Not in the cluster, but in this file: the output of kubectl get ... -o json|yaml; - reads standard input. All its
+    /// namespaces without -n; no kubeconfig is read
+    #[arg(long, value_name = "FILE|-")]
+    pub snapshot: Option<String>,
     /// Output format
     #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
     pub output: Option<ReportFormat>,

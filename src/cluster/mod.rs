@@ -8,10 +8,10 @@ pub mod discovery;
 pub mod evidence;
 pub mod kubeconfig;
 pub mod metadata;
-pub mod patch;
 pub mod probes;
 pub(crate) mod proxy;
 pub mod request;
+pub mod saved;
 pub mod targets;
 #[cfg(test)]
 pub(crate) mod testing;

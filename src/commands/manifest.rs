@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::cli::TargetArgs;
+use crate::cluster::saved::yaml;
 use crate::error::Failure;
 use crate::model::catalog::{Catalog, split_api_version};
 use crate::model::target::{self, Arguments, BareType, TargetQuery};
@@ -241,23 +242,6 @@ fn decode(source: &str, text: &str) -> Result<Vec<Manifest>, Failure> {
         document.flatten(source, &mut manifests).map_err(fail)?;
     }
     Ok(manifests)
-}
-
-fn yaml(text: &str) -> Result<Vec<Document>, String> {
-    // The file is the user's own, so the limits only guard against accidents. No excerpt of the file in the
-    // message: manifests hold secrets.
-    let options = serde_saphyr::options! {
-        with_snippet: false,
-        duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
-        budget: serde_saphyr::budget! {
-            max_depth: 256,
-            max_documents: 100_000,
-            max_nodes: 20_000_000,
-            max_events: 50_000_000,
-            max_total_scalar_bytes: 1 << 30,
-        },
-    };
-    serde_saphyr::from_multiple_with_options(text, options).map_err(|error| error.to_string())
 }
 
 #[derive(Deserialize)]

@@ -8,9 +8,9 @@ pub mod ending;
 pub mod flags;
 pub mod follow;
 pub mod manifest;
+pub mod offline;
 pub mod orphans;
 pub mod picture;
-pub mod release;
 pub mod session;
 pub mod subject;
 pub mod tree;
@@ -40,12 +40,13 @@ pub fn no_runtime(cli: &Cli, error: &io::Error) -> ExitCode {
 
 async fn dispatch(cli: &Cli) -> Result<ExitCode, Failure> {
     match &cli.verb {
+        Verb::Tree(args) if args.snapshot.is_some() => offline::tree(cli, args),
+        Verb::Orphans(args) if args.snapshot.is_some() => offline::orphans(cli, args),
         Verb::Tree(args) => tree::run(&Session::open(cli).await?, args).await,
         Verb::Delete(args) => delete::run(&Session::open(cli).await?, args).await,
         Verb::Wait(args) => wait::run(&Session::open(cli).await?, args).await,
         Verb::Version(args) => version::run(cli, args).await,
         Verb::Diagnose(args) => diagnose::run(&Session::open(cli).await?, args).await,
-        Verb::Release(args) => release::run(&Session::open(cli).await?, args).await,
         Verb::Orphans(args) => orphans::run(&Session::open(cli).await?, args).await,
     }
 }

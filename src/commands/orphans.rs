@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::session::Session;
+use super::session::{Output, Session};
 use super::subject;
 use crate::cli::{OrphansArgs, ReportFormat};
 use crate::cluster::discovery;
@@ -31,7 +31,7 @@ pub async fn run(session: &Session, args: &OrphansArgs) -> Result<ExitCode, Fail
     };
     let found = look(session, &catalog, &searched).await;
     let found = confirm(session, &catalog, &searched, found).await;
-    report(session, args, &found)
+    report(session.output(), args, &found)
 }
 
 async fn look(session: &Session, catalog: &Arc<Catalog>, searched: &Searched) -> Orphans {
@@ -52,15 +52,19 @@ async fn confirm(session: &Session, catalog: &Arc<Catalog>, searched: &Searched,
     again
 }
 
-fn report(session: &Session, args: &OrphansArgs, found: &Orphans) -> Result<ExitCode, Failure> {
+/// Prints the answer.
+///
+/// # Errors
+/// Standard output cannot be written to.
+pub fn report(output: Output, args: &OrphansArgs, found: &Orphans) -> Result<ExitCode, Failure> {
     match args.output {
         Some(ReportFormat::Json) => {
-            session.print(|out| json::write_json(out, &json::orphans_document(found)))?;
+            output.print(|out| json::write_json(out, &json::orphans_document(found)))?;
         }
-        Some(ReportFormat::Name) => session
+        Some(ReportFormat::Name) => output
             .print(|out| names::write_names(out, found.objects.iter().map(|orphan| &orphan.reference)))?,
         None => {
-            session.print(|out| text::write_orphans(out, session.stdout, found, Timestamp::now()))?;
+            output.print(|out| text::write_orphans(out, output.stdout, found, Timestamp::now()))?;
         }
     }
     let some = args.exit_code && !found.objects.is_empty();

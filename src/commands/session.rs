@@ -48,16 +48,51 @@ impl Session {
         ListingView::stderr(Instant::now())
     }
 
+    /// Where it prints to.
+    pub fn output(&self) -> Output {
+        Output { stdout: self.stdout, stderr: self.stderr }
+    }
+
     /// Prints a document or a text to standard output.
     ///
     /// # Errors
     /// Standard output cannot be written to; a reader that went away (`| head`) is no error.
     pub fn print(&self, write: impl FnOnce(&mut Sink<'_>) -> io::Result<()>) -> Result<(), Failure> {
-        print_stdout(write)
+        self.output().print(write)
     }
 
     /// Prints a note or a text to standard error.
     pub fn note(&self, write: impl FnOnce(&mut Sink<'_>) -> io::Result<()>) {
+        self.output().note(write);
+    }
+}
+
+/// Where a command prints to. All that is needed where there is no cluster.
+#[derive(Debug, Clone, Copy)]
+pub struct Output {
+    /// What standard output can show.
+    pub stdout: Look,
+    /// What standard error can show.
+    pub stderr: Look,
+}
+
+impl Output {
+    /// As the command line and the environment say.
+    pub fn of(cli: &Cli) -> Self {
+        let when = color_when(cli);
+        Self { stdout: Look::stdout(when), stderr: Look::stderr(when) }
+    }
+
+    /// Prints a document or a text to standard output.
+    ///
+    /// # Errors
+    /// Standard output cannot be written to; a reader that went away (`| head`) is no error.
+    pub fn print(self, write: impl FnOnce(&mut Sink<'_>) -> io::Result<()>) -> Result<(), Failure> {
+        print_stdout(write)
+    }
+
+    /// Prints a note or a text to standard error.
+    pub fn note(self, write: impl FnOnce(&mut Sink<'_>) -> io::Result<()>) {
         // There is nowhere left to report that standard error is closed.
         let _ = print_to(&mut io::stderr().lock(), write);
     }

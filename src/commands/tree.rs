@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use super::flags::policy;
 use super::picture::Picture;
-use super::session::Session;
+use super::session::{Output, Session};
 use super::subject::{Reading, Subject, gather, needs_cluster_scoped, read};
 use crate::cli::{TreeArgs, TreeFormat};
 use crate::cluster::{columns, discovery};
 use crate::error::{ExitCode, Failure};
 use crate::model::forecast::Policy;
-use crate::model::object::Searched;
+use crate::model::object::{Columns, Searched, Uid};
 use crate::model::target::BareType;
 use crate::render::{gaps, notes};
 
@@ -41,20 +41,38 @@ pub async fn run(session: &Session, args: &TreeArgs) -> Result<ExitCode, Failure
     } else {
         columns::columns(&session.cluster, &picture.objects(&subject)).await
     };
+    let place = (forest && !args.target.all_namespaces).then(|| session.cluster.namespace());
+    show(session.output(), args, &subject, &picture, &columns, place)
+}
+
+/// Prints the picture, and what could not be read.
+///
+/// # Errors
+/// Standard output cannot be written to.
+pub fn show(
+    output: Output,
+    args: &TreeArgs,
+    subject: &Subject,
+    picture: &Picture,
+    columns: &BTreeMap<Uid, Columns>,
+    place: Option<&str>,
+) -> Result<ExitCode, Failure> {
     if picture.is_empty() && matches!(args.output, TreeFormat::Tree | TreeFormat::Wide) {
-        let place = (forest && !args.target.all_namespaces).then(|| session.cluster.namespace());
-        session.note(|out| notes::write_nothing_found(out, place));
+        output.note(|out| notes::write_nothing_found(out, place));
     } else {
-        session.print(|out| picture.write(out, session.stdout, args, &subject, &columns))?;
+        output.print(|out| picture.write(out, output.stdout, args, subject, columns))?;
     }
     if !matches!(args.output, TreeFormat::Json | TreeFormat::Yaml) {
-        session.note(|out| gaps::write_gaps(out, session.stderr, &subject.graph.snapshot().gaps));
+        output.note(|out| gaps::write_gaps(out, output.stderr, &subject.graph.snapshot().gaps));
     }
     Ok(ExitCode::Done)
 }
 
 /// What can be refused before anybody is asked.
-fn check(args: &TreeArgs) -> Result<(), Failure> {
+///
+/// # Errors
+/// A wrong command line.
+pub fn check(args: &TreeArgs) -> Result<(), Failure> {
     let target = &args.target;
     if !names_no_target(args) {
         return Ok(());
@@ -70,7 +88,8 @@ fn check(args: &TreeArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn names_no_target(args: &TreeArgs) -> bool {
+/// Whether the forest is wanted.
+pub fn names_no_target(args: &TreeArgs) -> bool {
     let target = &args.target;
     target.targets.is_empty() && target.filenames.is_empty() && target.kustomize.is_none()
 }

@@ -11,11 +11,12 @@ pub mod facts;
 pub mod filter;
 pub mod forecast;
 pub mod graph;
+pub mod kinds;
 pub mod object;
 pub mod orphan;
 pub mod progress;
-pub mod release;
 pub mod result;
+pub mod selector;
 pub mod target;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -109,18 +109,20 @@ mod tests {
     #[test]
     fn many_siblings_are_one_box_and_fates_are_written_and_coloured() {
         let mut text = "Job/a\nSecret/s finalizer=a/b <- Job/a\n".to_owned();
-        (0..20).for_each(|number| text.push_str(&format!("Pod/p{number} <- Job/a\n")));
+        (0..20).for_each(|number| text.push_str(&format!("Pod/p{number} <- Job/a!\n")));
         let graph = graph(&text);
         let roots = [at(&graph, "Job/a")];
         let forecast = forecast(&graph, &roots, Policy::Background);
         let columns = BTreeMap::new();
         let options = TreeOptions { forecast: Some(&forecast), ..TreeOptions::new(now(), &columns) };
         let text = written(|out| write_dot(out, &diagram(&graph, &roots, &options, false)));
-        let lines: Vec<&str> = text.lines().filter(|line| line.contains("[label=")).collect();
+        let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("  n")).skip(1).collect();
         insta::assert_snapshot!(lines.join("\n"), @r#"
         n0 [label="Job/a\n✗ deleted", color=red3];
         n1 [label="Pod ×20\n✗ deleted", color=red3];
         n2 [label="Secret/s\n■ held: waits for finalizer a/b", color=darkorange3];
+        n0 -> n1;
+        n0 -> n2 [style=dashed];
         "#);
     }
 

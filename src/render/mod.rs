@@ -18,7 +18,6 @@ pub mod orphans;
 pub mod output;
 pub mod plan;
 pub mod progress;
-pub mod release;
 pub mod result;
 pub mod sanitize;
 mod table;

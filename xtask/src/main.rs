@@ -1,4 +1,4 @@
-//! What a contributor runs: `cargo xtask test`, `demo`, `docs`.
+//! What a contributor runs: `cargo xtask test`, `cargo xtask demo`.
 
 mod demo;
 mod steps;
@@ -21,8 +21,6 @@ struct Arguments {
 enum Task {
     /// Check everything as CI does: the servers, the format, the lints, all tests.
     Test,
-    /// Write what is generated from the command line: man/ and the README's tables.
-    Docs,
     /// Show the plugin at work on a real control plane.
     Demo(demo::Arguments),
 }
@@ -30,7 +28,6 @@ enum Task {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Test => steps::test(),
-        Task::Docs => steps::docs(),
         Task::Demo(arguments) => demo::run(&arguments),
     };
     match outcome {

@@ -77,8 +77,8 @@ impl Picture<'_> {
     fn diagram(&self) -> Diagram {
         let mut diagram = Diagram::default();
         let mut objects: HashMap<usize, usize> = HashMap::new();
-        // The box of each level on the way to the current row.
-        let mut path: Vec<usize> = Vec::new();
+        // The shape of each level on the way to the current row, and the object that it stands for.
+        let mut path: Vec<(usize, Option<usize>)> = Vec::new();
         for node in &self.nodes {
             path.truncate(node.depth);
             let number = match &node.body {
@@ -87,11 +87,11 @@ impl Picture<'_> {
                 }
                 _ => diagram.add(self.other_shape(node)),
             };
-            if let Some(above) = path.last().copied() {
+            if let Some((above, owner)) = path.last().copied() {
                 let (from, to) = if self.upward { (number, above) } else { (above, number) };
-                diagram.arrows.push(Arrow { from, to, kind: self.arrow_kind(node) });
+                diagram.arrows.push(Arrow { from, to, kind: self.arrow_kind(node, owner) });
             }
-            path.push(number);
+            path.push((number, node.object()));
         }
         diagram
     }
@@ -113,7 +113,7 @@ impl Picture<'_> {
         let entry = self.entries.get(&index);
         lines.extend(entry.map(|entry| fate::sentence(self.look, entry).render(self.look)));
         if !self.upward {
-            // Owners that are not there have no box of their own here.
+            // Owners that are not there have no shape of their own here.
             lines.extend(self.graph.owners(index).filter(|(_, resolved)| resolved.owner.is_none()).map(
                 |(reference, resolved)| {
                     format!("owner {}/{}: {}", reference.kind, reference.name, state_name(resolved.state))
@@ -168,8 +168,15 @@ impl Picture<'_> {
         }
     }
 
-    fn arrow_kind(&self, node: &Node) -> ArrowKind {
+    fn arrow_kind(&self, node: &Node, above: Option<usize>) -> ArrowKind {
+        let block = |members: &[usize]| {
+            above.is_some_and(|owner| {
+                let uid = &self.graph.object(owner).uid;
+                members.iter().all(|member| self.graph.blocks(*member, uid))
+            })
+        };
         match &node.body {
+            Body::Group { members } if block(members) => ArrowKind::Blocks,
             Body::Object { index, parent: Some(parent), .. } => {
                 let (owner, dependent) = if self.upward { (*index, *parent) } else { (*parent, *index) };
                 let uid = &self.graph.object(owner).uid;
@@ -185,6 +192,15 @@ impl Picture<'_> {
                 ArrowKind::Contains
             }
             Body::Group { .. } | Body::Below { .. } => ArrowKind::Owns,
+        }
+    }
+}
+
+impl Node {
+    fn object(&self) -> Option<usize> {
+        match self.body {
+            Body::Object { index, .. } => Some(index),
+            _ => None,
         }
     }
 }

@@ -291,6 +291,13 @@ fn depth_says_what_it_hides_and_opens_what_turns_up_nearer_to_a_root() {
 }
 
 #[test]
+fn an_object_whose_owner_is_not_there_is_shown_in_a_forest_though_nothing_hangs_on_it() {
+    let text = tree(&graph("Pod/a <- Job/gone\nPod/b\nSecret/c"), &[], |_| {});
+    assert!(text.contains("Pod/a (owner Job/gone: absent)"), "{text}");
+    assert!(text.contains("and 2 objects without dependents: "), "{text}");
+}
+
+#[test]
 fn a_filter_never_cuts_a_branch() {
     let graph = graph(WEB);
     let matching = BTreeSet::from([at(&graph, "Pod/web-1-x")]);

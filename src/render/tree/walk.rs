@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Picture;
 use crate::model::collector::content;
 use crate::model::forecast::Fate;
-use crate::model::graph::OwnerGraph;
+use crate::model::graph::{OwnerGraph, OwnerState};
 
 /// More siblings of a kind than this are shown as one line.
 pub(super) const MOST_SIBLINGS: usize = 10;
@@ -223,12 +223,14 @@ impl Picture<'_> {
         items
     }
 
-    /// Whether one of a forest may disappear in a line of counts: nothing hangs on it, it is not Terminating, and it
-    /// has no fate that needs a reason.
+    /// Whether one of a forest may disappear in a line of counts: nothing hangs on it, it is not Terminating, its
+    /// owners are no riddle, and it has no fate that needs a reason.
     fn is_unremarkable(&self, index: usize) -> bool {
         let fate = self.entries.get(&index).map(|entry| entry.fate);
+        let riddle = |state: OwnerState| !state.is_found() && state != OwnerState::Unknown;
         self.visible_dependents(index).is_empty()
             && !self.graph.object(index).is_terminating()
+            && !self.graph.owners(index).any(|(_, resolved)| riddle(resolved.state))
             && matches!(fate, None | Some(Fate::Deleted | Fate::Kept | Fate::CollectedAnyway))
     }
 
