@@ -54,6 +54,8 @@ pub enum Verb {
     Wait(WaitArgs),
     /// Say why an object is not gone, and the safest way out
     Diagnose(DiagnoseArgs),
+    /// Remove one blocking finalizer, checked and confirmed
+    Release(ReleaseArgs),
     /// Find what earlier deletions left behind
     Orphans(OrphansArgs),
     /// Print the version of the plugin and of the server
@@ -314,6 +316,40 @@ pub struct DiagnoseArgs {
     /// Output format
     #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
     pub output: Option<ReportFormat>,
+}
+
+/// `release`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Removing a finalizer skips the clean-up that it stands for. `kubectl cascade diagnose` names safer ways.
+
+Examples:
+  # The only finalizer of an object; asks for its name
+  kubectl cascade release database/orders
+  # One of several
+  kubectl cascade release database/orders --finalizer example.com/backup
+  # In a script: once without --confirm, which prints the command with the digest to confirm
+  kubectl cascade release database/orders --confirm 0123456789abcdef")]
+pub struct ReleaseArgs {
+    /// Which object
+    #[command(flatten)]
+    pub target: TargetArgs,
+    /// Which finalizer; not needed where there is only one
+    #[arg(long, value_name = "NAME")]
+    pub finalizer: Option<String>,
+    /// Do not ask: this digest of the object, as printed before, confirms; it changes when the object does
+    #[arg(long, value_name = "DIGEST")]
+    pub confirm: Option<String>,
+    /// Output format
+    #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
+    pub output: Option<ReleaseFormat>,
+}
+
+/// What `release` prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReleaseFormat {
+    /// One JSON document
+    Json,
 }
 
 /// `orphans`

@@ -6,8 +6,8 @@ use crate::cluster::connect::Cluster;
 use crate::cluster::metadata::{self, Wanted};
 use crate::cluster::probes;
 use crate::cluster::request::Request;
-use crate::model::diagnosis::{Case, Diagnosis, Finding, Unchecked, inquire};
-use crate::model::facts::Facts;
+use crate::model::diagnosis::{Case, Diagnosis, Finding, Unchecked, inquire, refused};
+use crate::model::facts::{Facts, Question, Reply};
 use crate::model::graph::OwnerGraph;
 use crate::model::object::{Searched, Snapshot, Uid};
 
@@ -73,6 +73,27 @@ fn merged(mut wide: Snapshot, narrow: Snapshot) -> (Snapshot, Option<Unchecked>)
         wide.details.pods.entry(uid).or_insert(pod);
     }
     (wide, unread)
+}
+
+/// Who refuses a request of ours, and how to make the server accept it. `question` is the dry run that has the request's
+/// meaning, `reply` what the server said. None where that names no refusal, for example because a right is missing.
+pub async fn explain_refusal(
+    cluster: &Cluster,
+    graph: &OwnerGraph,
+    case: &Case,
+    question: &Question,
+    reply: Reply,
+) -> Option<Finding> {
+    let mut facts = Facts::default();
+    facts.insert(question.clone(), reply);
+    for _ in 0..ROUNDS {
+        let (finding, questions) = refused(graph, case, &facts, question);
+        if questions.is_empty() {
+            return finding;
+        }
+        probes::answer(cluster, questions, &mut facts).await;
+    }
+    refused(graph, case, &facts, question).0
 }
 
 /// The server's clock: it wrote the timestamps that ages are counted from, and ours may be wrong.

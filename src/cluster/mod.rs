@@ -8,6 +8,7 @@ pub mod discovery;
 pub mod evidence;
 pub mod kubeconfig;
 pub mod metadata;
+pub mod patch;
 pub mod probes;
 pub(crate) mod proxy;
 pub mod request;

@@ -144,7 +144,7 @@ fn as_whom(request: Request, identity: Identity) -> Request {
 
 /// An aggregated API server may take a dry run for a real one. Kubernetes' own groups and those of CRDs never do; the
 /// others must declare the parameter in their OpenAPI document. None where a dry run is safe.
-async fn no_dry_run(cluster: &Cluster, resource: &Resource) -> Option<Reply> {
+pub(super) async fn no_dry_run(cluster: &Cluster, resource: &Resource) -> Option<Reply> {
     const OWN: [&str; 21] = [
         "",
         "admissionregistration.k8s.io",

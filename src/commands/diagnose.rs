@@ -14,7 +14,7 @@ use crate::cli::{DiagnoseArgs, ReportFormat, TargetArgs};
 use crate::cluster::{discovery, evidence, metadata, targets};
 use crate::error::{ExitCode, Failure};
 use crate::model::catalog::Catalog;
-use crate::model::diagnosis::{Case, Diagnosed, Diagnosis, Pace, State};
+use crate::model::diagnosis::{Case, Diagnosed, Diagnosis, Pace, Probing, State};
 use crate::model::graph::OwnerGraph;
 use crate::model::object::{Object, ObjectRef, Searched, Timestamp, Uid};
 use crate::model::target::{BareType, TargetQuery};
@@ -31,8 +31,22 @@ pub async fn run(session: &Session, args: &DiagnoseArgs) -> Result<ExitCode, Fai
     } else {
         everything(session, args.target.all_namespaces).await?
     };
-    let diagnosis = look_twice(session, args, scene, observe).await;
+    let diagnosis = look_twice(session, probing(args.probe), scene, observe).await;
     report(session, args.output, &diagnosis)
+}
+
+/// Why one object is not gone: two looks, as `diagnose` takes them.
+pub async fn diagnose(
+    session: &Session,
+    catalog: Arc<Catalog>,
+    object: Object,
+    observe: Duration,
+) -> Diagnosis {
+    let objects = vec![object];
+    let searched = subject::surroundings(&objects, false, true);
+    let graph = look(session, &catalog, &searched, objects.clone()).await;
+    let scene = Scene { catalog, searched, graph, objects, absent: Vec::new() };
+    look_twice(session, Probing::DryRun, scene, observe).await
 }
 
 /// What is looked at.
@@ -146,13 +160,13 @@ async fn look(
 }
 
 /// Looks again after a while; what moved meanwhile is not stuck.
-async fn look_twice(session: &Session, args: &DiagnoseArgs, scene: Scene, observe: Duration) -> Diagnosis {
+async fn look_twice(session: &Session, probing: Probing, scene: Scene, observe: Duration) -> Diagnosis {
     let started = Instant::now();
     let terminating = scene.objects.iter().any(Object::is_terminating);
     let mut case = Case {
         targets: scene.objects.iter().map(Object::reference).collect(),
         caller: session.caller.clone(),
-        probing: probing(args.probe),
+        probing,
         now: Timestamp::now(),
         ..Case::default()
     };

@@ -11,6 +11,7 @@ pub mod manifest;
 pub mod offline;
 pub mod orphans;
 pub mod picture;
+pub mod release;
 pub mod session;
 pub mod subject;
 pub mod tree;
@@ -47,6 +48,7 @@ async fn dispatch(cli: &Cli) -> Result<ExitCode, Failure> {
         Verb::Wait(args) => wait::run(&Session::open(cli).await?, args).await,
         Verb::Version(args) => version::run(cli, args).await,
         Verb::Diagnose(args) => diagnose::run(&Session::open(cli).await?, args).await,
+        Verb::Release(args) => release::run(&Session::open(cli).await?, args).await,
         Verb::Orphans(args) => orphans::run(&Session::open(cli).await?, args).await,
     }
 }

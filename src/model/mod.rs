@@ -15,6 +15,7 @@ pub mod kinds;
 pub mod object;
 pub mod orphan;
 pub mod progress;
+pub mod release;
 pub mod result;
 pub mod selector;
 pub mod target;

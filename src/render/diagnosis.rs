@@ -7,7 +7,9 @@ use std::io;
 use super::gaps::write_gaps;
 use super::look::{Look, Role};
 use super::text::{Line, write_paragraph};
-use crate::model::diagnosis::{Actor, Cause, Diagnosis, Finding, State, Unchecked, Verdict};
+use crate::model::diagnosis::{
+    Actor, Cause, Diagnosis, Evidence, Finding, Remedy, State, Unchecked, Verdict,
+};
 use crate::model::forecast::Holder;
 use crate::model::object::ObjectRef;
 
@@ -142,14 +144,25 @@ fn write_group(out: &mut impl io::Write, look: Look, names: &Names, group: &[&Fi
         let text = format!("the same is true of {} more: {objects}", alike.len());
         write_paragraph(out, look, 2, Role::Plain, &text)?;
     }
-    for evidence in &finding.evidence {
-        write_paragraph(out, look, 2, Role::Dim, &format!("{}:", evidence.source))?;
-        write_paragraph(out, look, 4, Role::Plain, &evidence.text)?;
-    }
+    write_evidence(out, look, &finding.evidence)?;
     if !finding.remedies.is_empty() {
         Line::new().styled(Role::Dim, "  ways out, safest first:").write(out, look)?;
     }
-    for (position, remedy) in finding.remedies.iter().enumerate() {
+    write_remedies(out, look, &finding.remedies)
+}
+
+/// The server's own words, each with where they are from.
+pub(super) fn write_evidence(out: &mut impl io::Write, look: Look, evidence: &[Evidence]) -> io::Result<()> {
+    for evidence in evidence {
+        write_paragraph(out, look, 2, Role::Dim, &format!("{}:", evidence.source))?;
+        write_paragraph(out, look, 4, Role::Plain, &evidence.text)?;
+    }
+    Ok(())
+}
+
+/// Ways out, numbered.
+pub(super) fn write_remedies(out: &mut impl io::Write, look: Look, remedies: &[Remedy]) -> io::Result<()> {
+    for (position, remedy) in remedies.iter().enumerate() {
         write_paragraph(out, look, 2, Role::Plain, &format!("{}. {}", position + 1, remedy.text))?;
         if let Some(command) = &remedy.command {
             // One line however long: it is to be copied.
@@ -162,7 +175,8 @@ fn write_group(out: &mut impl io::Write, look: Look, names: &Names, group: &[&Fi
     Ok(())
 }
 
-fn actor(actor: &Actor) -> String {
+/// Who it is, as far as it is known.
+pub(super) fn actor(actor: &Actor) -> String {
     let mut parts = Vec::new();
     let mut part = |label: &str, value: &Option<String>| {
         if let Some(value) = value {
@@ -277,7 +291,7 @@ impl Names {
 mod tests {
     use super::super::text::written;
     use super::*;
-    use crate::model::diagnosis::{Diagnosed, Evidence, Remedy};
+    use crate::model::diagnosis::Diagnosed;
     use crate::model::testing::graph;
 
     fn reference(name: &str) -> ObjectRef {

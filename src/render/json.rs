@@ -14,6 +14,7 @@ use crate::model::forecast::{Entry, Forecast};
 use crate::model::graph::OwnerGraph;
 use crate::model::object::{Columns, Searched, Timestamp, Uid};
 use crate::model::orphan::Orphans;
+use crate::model::release::Release;
 use crate::model::result::DeletionResult;
 
 /// A Tree: `roots` are the targets, `shown` the objects that depth and filters leave.
@@ -120,6 +121,13 @@ pub fn result_document(result: &DeletionResult) -> Value {
     let mut document = whole("Result", result);
     // Milliseconds: more would look like a precision that nobody has.
     document["elapsedSeconds"] = ((result.elapsed_seconds * 1000.0).round() / 1000.0).into();
+    document
+}
+
+/// A finalizer that was removed, or not.
+pub fn release_document(release: &Release) -> Value {
+    let mut document = whole("Release", release);
+    document["after"] = release.after.as_ref().map_or(Value::Null, diagnosis_document);
     document
 }
 

@@ -18,6 +18,7 @@ pub mod orphans;
 pub mod output;
 pub mod plan;
 pub mod progress;
+pub mod release;
 pub mod result;
 pub mod sanitize;
 mod table;

@@ -7,5 +7,6 @@ mod connection;
 mod diagnosis;
 mod diagnosis_admission;
 mod diagnosis_state;
+mod release;
 mod support;
 mod targets;

@@ -1,11 +1,13 @@
 //! What every test has at hand: a namespace of its own, objects in it, and the plugin as users run it.
 #![allow(dead_code, reason = "not every test needs every tool")]
 
+use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use control_plane::{ControlPlane, Kubectl, eventually};
+use kubectl_cascade::model::command::quote;
 use serde_json::{Value, json};
 
 /// How long a test waits for something that must happen.
@@ -251,6 +253,38 @@ impl World {
         let mut command = self.command(arguments);
         command.env("KUBECONFIG", kubeconfig);
         self.finish(command)
+    }
+
+    /// Runs it on a terminal of its own, where somebody waits for this prompt and then types. What is seen there,
+    /// standard error included, is `stdout`.
+    pub fn typed(&self, arguments: &[&str], prompt: &str, typed: &str) -> Run {
+        let plain = self.command(arguments);
+        let words = std::iter::once(plain.get_program()).chain(plain.get_args());
+        let line: Vec<String> = words.map(|word| quote(&word.to_string_lossy())).collect();
+        let mut command = Command::new("script");
+        command.args(["--quiet", "--return", "--command", &line.join(" "), "/dev/null"]);
+        command.env_clear().envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.env("TERM", "xterm").env("SHELL", "/bin/sh");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let (mut keyboard, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let (mut seen, mut buffer, mut waits) = (Vec::new(), [0; 4096], true);
+        loop {
+            let read = screen.read(&mut buffer).unwrap();
+            if read == 0 {
+                break;
+            }
+            seen.extend_from_slice(&buffer[..read]);
+            if waits && String::from_utf8_lossy(&seen).contains(prompt) {
+                waits = false;
+                keyboard.write_all(typed.as_bytes()).unwrap();
+            }
+        }
+        Run {
+            code: child.wait().unwrap().code().unwrap_or(-1),
+            stdout: String::from_utf8_lossy(&seen).into_owned(),
+            stderr: String::new(),
+        }
     }
 
     /// The plugin with these arguments, `-n` and a clean environment, not yet run.

@@ -1,4 +1,4 @@
-//! What a contributor runs: `cargo xtask test`, `cargo xtask demo`.
+//! What a contributor runs: `cargo xtask test`, `demo`, `docs`.
 
 mod demo;
 mod steps;
@@ -21,6 +21,8 @@ struct Arguments {
 enum Task {
     /// Check everything as CI does: the servers, the format, the lints, all tests.
     Test,
+    /// Write what is generated from the command line: man/ and the README's tables.
+    Docs,
     /// Show the plugin at work on a real control plane.
     Demo(demo::Arguments),
 }
@@ -28,6 +30,7 @@ enum Task {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Test => steps::test(),
+        Task::Docs => steps::docs(),
         Task::Demo(arguments) => demo::run(&arguments),
     };
     match outcome {

@@ -20,6 +20,13 @@ pub(crate) fn test() -> Result<(), Error> {
     say(&format!("everything passed in {:.0} s", began.elapsed().as_secs_f64()))
 }
 
+/// Writes the generated documentation. The tests that compare it know what belongs there; they write it, too.
+pub(crate) fn docs() -> Result<(), Error> {
+    let test = "generated::what_is_generated_is_what_the_command_line_says";
+    let arguments = ["test", "--quiet", "--test", "repository", "--", "--exact", test];
+    run_cargo(&arguments, &[("CASCADE_WRITE_DOCS", "1")])
+}
+
 /// Runs one step between a line with its name and a line with its time.
 pub(crate) fn step(name: &str, run: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
     say(&format!("==> {name}"))?;
@@ -32,10 +39,15 @@ pub(crate) fn step(name: &str, run: impl FnOnce() -> Result<(), Error>) -> Resul
 
 /// Runs the Cargo that runs us.
 pub(crate) fn cargo(arguments: &[&str]) -> Result<(), Error> {
+    run_cargo(arguments, &[])
+}
+
+fn run_cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<(), Error> {
     let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let shown = format!("cargo {}", arguments.join(" "));
     let status = Command::new(program)
         .args(arguments)
+        .envs(environment.iter().copied())
         .current_dir(control_plane::workspace())
         .status()
         .map_err(|cause| Error::new(format!("cannot run `{shown}`: {cause}")))?;

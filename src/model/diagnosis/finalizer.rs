@@ -19,11 +19,16 @@ pub(super) const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
 const LOAD_BALANCER: &str = "service.kubernetes.io/load-balancer-cleanup";
 
 /// A finalizer that Kubernetes itself, or a well-known add-on, serves (reference B.7).
-struct Known {
+#[derive(Debug, Clone, Copy)]
+pub struct Known {
+    /// The finalizer; of the drivers' ones there are many.
     name: &'static str,
-    server: &'static str,
-    waits_for: &'static str,
-    leaves: &'static str,
+    /// Who removes it.
+    pub server: &'static str,
+    /// What for.
+    pub waits_for: &'static str,
+    /// What its removal by anybody else leaves behind.
+    pub leaves: &'static str,
 }
 
 const KNOWN: [Known; 8] = [
@@ -77,8 +82,21 @@ const KNOWN: [Known; 8] = [
     },
 ];
 
+/// The finalizers of the drivers of volumes.
+const OF_DRIVERS: Known = Known {
+    name: "",
+    server: "the driver of the volume",
+    waits_for: "the disk, or its attachment to a machine, to be released",
+    leaves: "the disk, or its attachment to a machine, stays and costs money",
+};
+
 fn known(finalizer: &str) -> Option<&'static Known> {
     KNOWN.iter().find(|known| known.name == finalizer)
+}
+
+/// Who serves a well-known finalizer, and what its removal leaves behind.
+pub fn served(finalizer: &str) -> Option<&'static Known> {
+    known(finalizer).or_else(|| is_volume_finalizer(finalizer).then_some(&OF_DRIVERS))
 }
 
 impl Inquiry<'_> {

@@ -24,6 +24,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use self::admission::Refused;
+pub use self::finalizer::{Known, served};
 use self::inquiry::Inquiry;
 use super::catalog::Gap;
 use super::command::Caller;
@@ -286,6 +288,27 @@ pub fn inquire(graph: &OwnerGraph, case: &Case, facts: &Facts) -> (Diagnosis, Ve
     let mut inquiry = Inquiry::new(graph, case, facts);
     inquiry.run();
     inquiry.finish()
+}
+
+/// The finding for a dry run that the server refused, and what is still to be asked about it: who refuses it, and how
+/// to make it accept. `facts` has the reply; the case's first target is the object. None where the reply names no
+/// refusal, for example because a right of ours is missing.
+pub fn refused(
+    graph: &OwnerGraph,
+    case: &Case,
+    facts: &Facts,
+    question: &Question,
+) -> (Option<Finding>, Vec<Question>) {
+    let what = match question {
+        Question::RemoveFinalizer { finalizer, .. } => Refused::Finalizer(finalizer),
+        Question::RemoveReference { .. } => Refused::Reference,
+        _ => Refused::Delete,
+    };
+    let mut inquiry = Inquiry::new(graph, case, facts);
+    let probed = inquiry.probe(question);
+    let finding =
+        probed.and_then(|(reading, reply)| inquiry.refusal(&case.targets, what, question, &reading, reply));
+    (finding, inquiry.finish().1)
 }
 
 /// The finding for a target whose DELETE the server refused, in its own words.

@@ -14,12 +14,12 @@ impl Remedy {
     }
 
     /// A command, and what it does.
-    pub(super) fn command(command: String, text: impl Into<String>) -> Self {
+    pub(in crate::model) fn command(command: String, text: impl Into<String>) -> Self {
         Self { command: Some(command), text: text.into(), risk: None }
     }
 
     /// What it costs.
-    pub(super) fn risk(mut self, risk: impl Into<String>) -> Self {
+    pub(in crate::model) fn risk(mut self, risk: impl Into<String>) -> Self {
         self.risk = Some(risk.into());
         self
     }

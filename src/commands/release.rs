@@ -1,0 +1,358 @@
+//! `release`: remove one blocking finalizer. Which one, may it be removed at all, does the server accept it (a dry run),
+//! is it really wanted (the name typed, or a digest), and how does the object stand afterwards.
+
+use std::io::{IsTerminal, stdin};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::delete::policy_under_way;
+use super::diagnose;
+use super::ending::words;
+use super::manifest::{self, Place};
+use super::session::Session;
+use super::subject;
+use crate::cli::ReleaseArgs;
+use crate::cluster::request::Trouble;
+use crate::cluster::{discovery, evidence, metadata, patch, probes, targets};
+use crate::error::{ExitCode, Failure, FailureKind};
+use crate::model::catalog::Catalog;
+use crate::model::diagnosis::{Case, Diagnosed, Diagnosis, Evidence, State, served};
+use crate::model::facts::{Identity, Question, Subject};
+use crate::model::forecast::forecast;
+use crate::model::graph::OwnerGraph;
+use crate::model::object::{Object, Snapshot, Timestamp};
+use crate::model::release::{self, Choice, Refusal, Release};
+use crate::model::target::BareType;
+use crate::render::ask::Answer;
+use crate::render::{ask, failure, json, notes, release as text};
+
+/// Between the two looks at an object that is still there afterwards.
+const OBSERVE: Duration = Duration::from_secs(3);
+
+/// What the dry run of the removal came to.
+enum Check {
+    /// The server accepts it.
+    Accepted,
+    /// The server of this kind is not known to understand dry runs; none was made.
+    NotMade,
+    /// Somebody refuses it.
+    Refused(Box<Refusal>),
+}
+
+/// Runs `release`.
+///
+/// # Errors
+/// Whatever ends the command before the removal was decided: a wrong command line, no such object or finalizer, a
+/// missing right, no connection.
+pub async fn run(session: &Session, args: &ReleaseArgs) -> Result<ExitCode, Failure> {
+    let catalog = discover(session, args).await?;
+    let Some(object) = target(session, args, &catalog).await? else {
+        session.note(|out| notes::write_nothing_found(out, None));
+        return finish(session, args, &Release::default(), None);
+    };
+    let mut release = Release { target: Some(object.reference()), ..Release::default() };
+    match release::choose(&object, args.finalizer.as_deref(), &session.caller)? {
+        Choice::Never { finalizer, leaves_behind, refusal } => {
+            let message = format!("{finalizer} of {} is not removed by hand", object.reference().short());
+            release.finalizer = finalizer;
+            release.leaves_behind = leaves_behind;
+            return refuse(session, args, &object, release, *refusal, Failure::refused(message));
+        }
+        Choice::Remove(finalizer) => {
+            release.digest = release::digest(&object, &finalizer);
+            release.leaves_behind = release::leaves_behind(&finalizer);
+            let with_it = with_it(session, &catalog, &object, &finalizer).await;
+            release.effect = release::effect(&object, &finalizer, with_it);
+            release.finalizer = finalizer;
+        }
+    }
+    let dry_run = match check(session, &catalog, &object, &release.finalizer).await? {
+        Check::Refused(refusal) => {
+            let message = format!("nothing was changed: the removal of {} is refused", release.finalizer);
+            return refuse(session, args, &object, release, *refusal, Failure::refused(message));
+        }
+        check => matches!(check, Check::Accepted),
+    };
+    present(session, args, &object, &release, dry_run)?;
+    if let Err(failure) = confirm(session, args, &object, &release) {
+        if args.confirm.is_none() {
+            let confirm = ["--confirm", &release.digest];
+            release.command = Some(command(session, &object, &release.finalizer, &confirm));
+        }
+        return finish(session, args, &release, Some(failure));
+    }
+    if let Err(failure) = remove(session, &object, &release.finalizer).await {
+        return finish(session, args, &release, Some(failure));
+    }
+    release.applied = true;
+    let failure = look_again(session, &catalog, &object, &mut release).await;
+    if args.output.is_none() {
+        session.print(|out| text::write_outcome(out, session.stdout, &release))?;
+    }
+    finish(session, args, &release, failure)
+}
+
+async fn discover(session: &Session, args: &ReleaseArgs) -> Result<Arc<Catalog>, Failure> {
+    manifest::check(&args.target, BareType::Refused)?;
+    Ok(Arc::new(discovery::catalog(&session.cluster).await?))
+}
+
+/// The one object that is meant; none where a selector matches nothing.
+async fn target(session: &Session, args: &ReleaseArgs, catalog: &Catalog) -> Result<Option<Object>, Failure> {
+    let place =
+        Place { namespace: session.cluster.namespace(), given: session.cluster.namespace_was_given() };
+    let queries = manifest::queries(&args.target, place, BareType::Refused, catalog)?;
+    let mut found = targets::resolve(&session.cluster, catalog, &queries, false).await?;
+    if let [first, second, ..] = found.as_slice() {
+        return Err(Failure::usage(format!(
+            "release takes one object, and {} are meant: {}, {}{}",
+            found.len(),
+            first.reference().short(),
+            second.reference().short(),
+            if found.len() > 2 { ", ..." } else { "" }
+        ))
+        .hint("name one: each removal is looked at and confirmed by itself"));
+    }
+    Ok(found.pop())
+}
+
+/// How many live objects are collected after the object, if this was its last finalizer.
+async fn with_it(session: &Session, catalog: &Arc<Catalog>, object: &Object, finalizer: &str) -> usize {
+    if !object.is_terminating() || object.finalizers.iter().any(|own| own != finalizer) {
+        return 0;
+    }
+    let objects = vec![object.clone()];
+    let searched = subject::surroundings(&objects, false, true);
+    let subject = subject::read(session, Arc::clone(catalog), objects, searched, true).await;
+    let plan = forecast(&subject.graph, &subject.targets, policy_under_way(object));
+    let is_live = |index: usize| !subject.graph.object(index).is_terminating();
+    plan.doomed().filter(|entry| is_live(entry.object)).count()
+}
+
+/// Dry-runs the very patch that would be sent.
+async fn check(
+    session: &Session,
+    catalog: &Catalog,
+    object: &Object,
+    finalizer: &str,
+) -> Result<Check, Failure> {
+    let patch = release::patch(object, finalizer);
+    let trouble = match patch::dry_run(&session.cluster, object, &patch).await {
+        Ok(Some(_)) => return Ok(Check::Accepted),
+        Ok(None) => return Ok(Check::NotMade),
+        Err(trouble) => trouble,
+    };
+    if patch::is_test_failure(&trouble) {
+        return Err(changed(object));
+    }
+    let question = Question::RemoveFinalizer {
+        subject: Subject::of(object),
+        finalizer: finalizer.to_owned(),
+        identity: Identity::Caller,
+    };
+    match refusal(session, catalog, object, &question, trouble).await {
+        Ok(refusal) => Ok(Check::Refused(Box::new(refusal))),
+        Err(trouble) => Err(Failure::from(trouble)),
+    }
+}
+
+/// Who refuses a patch of this object, and how to make the server accept it. The trouble itself where nobody refuses: the
+/// object is gone, a right is missing, there is no answer.
+async fn refusal(
+    session: &Session,
+    catalog: &Catalog,
+    object: &Object,
+    question: &Question,
+    trouble: Trouble,
+) -> Result<Refusal, Trouble> {
+    let snapshot =
+        Snapshot { catalog: catalog.clone(), objects: vec![object.clone()], ..Snapshot::default() };
+    let case = Case {
+        targets: vec![object.reference()],
+        now: Timestamp::now(),
+        caller: session.caller.clone(),
+        ..Case::default()
+    };
+    let reply = probes::reply(Err(trouble.clone()));
+    let graph = OwnerGraph::new(snapshot);
+    let finding = evidence::explain_refusal(&session.cluster, &graph, &case, question, reply).await;
+    if let Some(finding) = finding {
+        return Ok(Refusal {
+            by: finding.by,
+            reason: finding.summary,
+            evidence: finding.evidence,
+            remedies: finding.remedies,
+        });
+    }
+    match &trouble {
+        // A webhook that has side effects turns every dry run away: whether it would refuse, nobody knows.
+        Trouble::Status { code: 400, message, .. } => Ok(Refusal {
+            by: None,
+            reason: "the server refuses the dry run, so nobody can say whether it accepts the removal"
+                .to_owned(),
+            evidence: vec![Evidence { source: question.source(), text: message.clone() }],
+            remedies: Vec::new(),
+        }),
+        _ => Err(trouble),
+    }
+}
+
+fn changed(object: &Object) -> Failure {
+    Failure::refused(format!(
+        "nothing was changed: {} is no longer as it was looked at",
+        object.reference().short()
+    ))
+    .hint("look at it again, then release again")
+}
+
+/// What the removal means; on standard error where standard output is for the document.
+fn present(
+    session: &Session,
+    args: &ReleaseArgs,
+    object: &Object,
+    release: &Release,
+    dry_run: bool,
+) -> Result<(), Failure> {
+    let (known, now) = (served(&release.finalizer), Timestamp::now());
+    if args.output.is_none() {
+        return session
+            .print(|out| text::write_proposal(out, session.stdout, object, release, known, dry_run, now));
+    }
+    if args.confirm.is_none() {
+        session.note(|out| text::write_proposal(out, session.stderr, object, release, known, dry_run, now));
+    }
+    Ok(())
+}
+
+/// A complete command to release this finalizer.
+fn command(session: &Session, object: &Object, finalizer: &str, rest: &[&str]) -> String {
+    let rest: Vec<&str> = ["--finalizer", finalizer].iter().chain(rest).copied().collect();
+    session.caller.command_on("kubectl cascade release", object, &rest)
+}
+
+/// The digest, or the name typed.
+fn confirm(session: &Session, args: &ReleaseArgs, object: &Object, release: &Release) -> Result<(), Failure> {
+    let finalizer = &release.finalizer;
+    match &args.confirm {
+        Some(given) if *given == release.digest => return Ok(()),
+        Some(_) => {
+            let message = format!(
+                "nothing was changed: --confirm is not the digest of {} as it is now",
+                object.reference().short()
+            );
+            let look = command(session, object, finalizer, &[]);
+            return Err(
+                Failure::refused(message).hint(format!("it may have changed: look at it again: {look}"))
+            );
+        }
+        None => {}
+    }
+    let without_terminal = |why: String| {
+        let command = command(session, object, finalizer, &["--confirm", &release.digest]);
+        Err(Failure::refused(format!("nothing was changed: {why}"))
+            .hint(format!("to remove it after all: {command}")))
+    };
+    if !stdin().is_terminal() || !ask::can_ask() {
+        return without_terminal("there is no terminal to ask on".to_owned());
+    }
+    let question = text::question(object, finalizer, session.cluster.context_name());
+    match ask::confirm_by_name(session.stderr, &question, &object.name) {
+        Ok(Answer::Yes) => Ok(()),
+        Ok(Answer::No) => Err(Failure::refused("nothing was changed: the name was not typed")),
+        Ok(Answer::Interrupted) => Err(Failure::interrupted("nothing was changed: interrupted")),
+        Err(error) => without_terminal(format!("cannot ask on this terminal: {error}")),
+    }
+}
+
+/// Sends the patch, if the object still is as it was shown: a person may have taken minutes to type.
+async fn remove(session: &Session, object: &Object, finalizer: &str) -> Result<(), Failure> {
+    let namespace = object.namespace.as_deref();
+    match metadata::get(&session.cluster, &object.resource, namespace, &object.name).await {
+        Ok(Some(now)) if release::is_as_shown(object, &now) => {}
+        Ok(_) => return Err(changed(object)),
+        Err(trouble) => return Err(Failure::from(trouble)),
+    }
+    match patch::send(&session.cluster, object, &release::patch(object, finalizer)).await {
+        Ok(answer) => {
+            session.note(|out| notes::write_server_warnings(out, session.stderr, &answer.warnings));
+            Ok(())
+        }
+        Err(trouble) if trouble.is_not_found() || patch::is_test_failure(&trouble) => Err(changed(object)),
+        Err(Trouble::NoAnswer { message, hint }) => {
+            let failure =
+                Failure::error(format!("{message}; whether the finalizer was removed is not known"));
+            Err(hint.into_iter().fold(failure, Failure::hint))
+        }
+        Err(trouble) => Err(Failure { kind: FailureKind::Refused, ..Failure::from(trouble) }),
+    }
+}
+
+/// How the object stands now. Says so where the finalizer is there again.
+async fn look_again(
+    session: &Session,
+    catalog: &Arc<Catalog>,
+    object: &Object,
+    release: &mut Release,
+) -> Option<Failure> {
+    let namespace = object.namespace.as_deref();
+    let gone = || Diagnosis {
+        objects: vec![Diagnosed { reference: object.reference(), state: State::Gone, would_hold: None }],
+        ..Diagnosis::default()
+    };
+    let found = metadata::get(&session.cluster, &object.resource, namespace, &object.name).await;
+    let now = match found {
+        Ok(Some(now)) if now.uid == object.uid => now,
+        Ok(_) => {
+            release.after = Some(gone());
+            return None;
+        }
+        Err(trouble) => {
+            return Some(Failure::unfinished(format!(
+                "the server accepted the removal, but how {} stands now could not be looked at: {}",
+                object.reference().short(),
+                words(&trouble)
+            )));
+        }
+    };
+    let is_back = now.has_finalizer(&release.finalizer);
+    release.after = Some(diagnose::diagnose(session, Arc::clone(catalog), now, OBSERVE).await);
+    is_back.then(|| {
+        Failure::unfinished(format!(
+            "{} is on {} again: its controller runs, and puts it back",
+            release.finalizer,
+            object.reference().short()
+        ))
+        .hint("find out why that controller does not finish, instead")
+    })
+}
+
+/// Shows who refuses, and ends.
+fn refuse(
+    session: &Session,
+    args: &ReleaseArgs,
+    object: &Object,
+    mut release: Release,
+    refusal: Refusal,
+    failure: Failure,
+) -> Result<ExitCode, Failure> {
+    if args.output.is_none() {
+        session.print(|out| text::write_refusal(out, session.stdout, object, &release, &refusal))?;
+    }
+    release.refused = Some(refusal);
+    finish(session, args, &release, Some(failure))
+}
+
+/// The document, and what went wrong.
+fn finish(
+    session: &Session,
+    args: &ReleaseArgs,
+    release: &Release,
+    failure: Option<Failure>,
+) -> Result<ExitCode, Failure> {
+    if args.output.is_some() {
+        session.print(|out| json::write_json(out, &json::release_document(release)))?;
+    }
+    let Some(failure) = failure else { return Ok(ExitCode::Done) };
+    session.note(|out| failure::write_failure(out, session.stderr, &failure));
+    Ok(failure.kind.exit_code())
+}
