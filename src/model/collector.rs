@@ -8,11 +8,11 @@
 //! The collector has a *graph* that lags behind the API server: work is done against the API, and what it changed
 //! comes back later as an event. The machine keeps both views, because the lag decides some ends (rules 13 to 15).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::forecast::Policy;
 use super::graph::{OwnerGraph, OwnerState};
-use super::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object};
+use super::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, Uid};
 
 /// Removed by the Job controller unconditionally once the Pod's Job is deleted or finished (reference T6).
 const JOB_TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";
@@ -26,8 +26,14 @@ pub const NAMESPACE_FINALIZER: &str = "kubernetes";
 /// Which of several possible courses to take where the collector races with itself, or where we cannot know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Course {
-    /// Rule 13: after the cycle breaker's conflict, the retry comes before the owner has let go.
-    pub retry_wins: bool,
+    /// Rule 13: whether the retry after the cycle breaker's conflict comes before the owner has let go.
+    pub retries: Retries,
+    /// Rule 16: an owner below the target lets go before its non-blocking dependents are looked at.
+    pub owners_first: bool,
+    /// Rule 15: an object of which one owner waits and another may yet turn to waiting is looked at after that.
+    pub mixed_late: bool,
+    /// Several targets: the collector is done with one before the next one's DELETE comes.
+    pub one_by_one: bool,
     /// Rule 17: objects found Terminating without `foregroundDeletion` once had it, and the collector remembers.
     pub remembers: bool,
     /// Owners that we could not read are absent.
@@ -36,17 +42,50 @@ pub struct Course {
     pub unknown_on_node: bool,
 }
 
+/// Which retries come before the owner has let go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retries {
+    /// None.
+    Late,
+    /// All.
+    Early,
+    /// That of this object alone.
+    EarlyOnly(usize),
+    /// All but that of this object.
+    LateOnly(usize),
+}
+
 impl Course {
     /// What happens most often.
-    pub const LIKELIEST: Self =
-        Self { retry_wins: false, remembers: false, unknown_absent: false, unknown_on_node: false };
+    pub const LIKELIEST: Self = Self {
+        retries: Retries::Late,
+        owners_first: false,
+        mixed_late: false,
+        one_by_one: false,
+        remembers: false,
+        unknown_absent: false,
+        unknown_on_node: false,
+    };
+
+    fn retries_early(&self, index: usize) -> bool {
+        match self.retries {
+            Retries::Late => false,
+            Retries::Early => true,
+            Retries::EarlyOnly(one) => one == index,
+            Retries::LateOnly(one) => one != index,
+        }
+    }
 }
 
 /// What happened on the way that another course could have decided differently.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Forks {
-    /// The cycle breaker fired.
-    pub breaker: bool,
+    /// The cycle breaker fired for these objects.
+    pub breakers: BTreeSet<usize>,
+    /// An owner below the target could let go while a dependent, to which that matters, was looked at.
+    pub owner: bool,
+    /// An object was looked at when one of its owners waited and another did not yet.
+    pub mixed: bool,
     /// A dependent that is Terminating without `foregroundDeletion` was asked whether it is deleting dependents.
     pub memory: bool,
     /// An owner that we could not read was asked for.
@@ -86,12 +125,16 @@ struct Node {
     retrying: bool,
     /// Failed on an unserved reference: tried again for ever, ever more rarely (rule 4).
     backoff: bool,
-    /// In back-off, and its references have changed since.
-    thawed: bool,
     event: bool,
     // For the report.
     lost_by_orphaning: bool,
     unread: bool,
+    /// A client deleted it, not the collector.
+    by_client: bool,
+    /// Was looked at later, once (rule 15).
+    postponed: bool,
+    /// Counts the changes of its references: a delete that was decided before one meets a conflict.
+    version: u32,
 }
 
 /// One ownerReference.
@@ -144,6 +187,7 @@ pub struct Collector<'g> {
     attempts: VecDeque<usize>,
     orphans: VecDeque<usize>,
     retries: VecDeque<usize>,
+    thawed: Vec<usize>,
     released: bool,
     forks: Forks,
 }
@@ -188,6 +232,7 @@ impl<'g> Collector<'g> {
             attempts: VecDeque::new(),
             orphans: VecDeque::new(),
             retries: VecDeque::new(),
+            thawed: Vec::new(),
             released: false,
             forks: Forks::default(),
         };
@@ -203,8 +248,8 @@ impl<'g> Collector<'g> {
     }
 
     /// What another course could have decided differently so far.
-    pub fn forks(&self) -> Forks {
-        self.forks
+    pub fn forks(&self) -> &Forks {
+        &self.forks
     }
 
     /// Whether the object is still there.
@@ -288,6 +333,7 @@ impl<'g> Collector<'g> {
 
     /// A client's DELETE. `force` is grace period 0: the kubelet is not waited for.
     pub fn delete(&mut self, index: usize, policy: Policy, force: bool) {
+        self.nodes[index].by_client = true;
         self.delete_with(index, Some(policy), force);
     }
 
@@ -301,36 +347,65 @@ impl<'g> Collector<'g> {
         }
     }
 
-    /// Runs in the likeliest order until nothing moves any more: what has happened is seen first, then all workers
-    /// do what is queued, side by side; retries come when all else is done.
+    /// Runs in the likeliest order until nothing moves any more, the other controllers included.
     pub fn settle(&mut self) {
         loop {
-            if let Some(index) = self.events.pop_front() {
-                self.nodes[index].event = false;
-                self.observe(index);
-            } else if self.course.retry_wins && !self.retries.is_empty() {
-                self.retry_first();
-            } else if !self.attempts.is_empty() || !self.orphans.is_empty() {
-                // Twenty workers: a batch is worked off before what it did comes back as events.
-                for index in std::mem::take(&mut self.orphans) {
-                    self.orphan_dependents(index);
-                }
-                for index in std::mem::take(&mut self.attempts) {
-                    self.nodes[index].queued = false;
-                    self.attempt(index);
-                }
-            } else if !self.retries.is_empty() {
-                self.retry_first();
-            } else if !self.run_other_controllers() {
+            self.settle_collector();
+            if !self.run_other_controllers() {
                 return;
             }
         }
     }
 
-    fn retry_first(&mut self) {
-        if let Some(index) = self.retries.pop_front() {
-            self.nodes[index].retrying = false;
-            self.attempt(index);
+    /// Runs the collector in the likeliest order until it has nothing to do: what has happened is seen first, then
+    /// all workers do what is queued, side by side.
+    pub fn settle_collector(&mut self) {
+        loop {
+            if let Some(index) = self.events.pop_front() {
+                self.nodes[index].event = false;
+                self.observe(index);
+                continue;
+            }
+            let (early, late): (Vec<usize>, Vec<usize>) = std::mem::take(&mut self.retries)
+                .into_iter()
+                .partition(|index| self.course.retries_early(*index));
+            if !early.is_empty() {
+                self.retries = late.into();
+                self.retry(early);
+                continue;
+            }
+            let (orphans, attempts) = (std::mem::take(&mut self.orphans), std::mem::take(&mut self.attempts));
+            if orphans.is_empty() && attempts.is_empty() && late.is_empty() {
+                return;
+            }
+            orphans.into_iter().for_each(|index| self.orphan_dependents(index));
+            self.attempt_all(attempts.into());
+            // By now the owner that the conflict's patch unblocked has most often let go.
+            self.retry(late);
+        }
+    }
+
+    fn retry(&mut self, retries: Vec<usize>) {
+        retries.iter().for_each(|index| self.nodes[*index].retrying = false);
+        self.work(retries);
+    }
+
+    fn attempt_all(&mut self, mut attempts: Vec<usize>) {
+        attempts.iter().for_each(|index| self.nodes[*index].queued = false);
+        if self.course.owners_first {
+            let owners = attempts.iter().copied().filter(|index| self.may_let_go_early(*index)).collect();
+            attempts.retain(|index| !self.may_let_go_early(*index));
+            self.work(owners);
+        }
+        self.work(attempts);
+    }
+
+    /// Twenty workers side by side: all look before the first has changed anything, and what they change comes back
+    /// as events only when the batch is worked off.
+    fn work(&mut self, items: Vec<usize>) {
+        let plans: Vec<Plan> = items.iter().map(|index| self.plan(*index)).collect();
+        for (index, plan) in items.into_iter().zip(plans) {
+            self.execute(index, plan);
         }
     }
 
@@ -373,9 +448,8 @@ impl<'g> Collector<'g> {
     /// protection lets go of claims that no Pod on a node names. False when there was nothing to do.
     pub fn run_other_controllers(&mut self) -> bool {
         let before = self.events.len();
-        for index in 0..self.nodes.len() {
-            if std::mem::take(&mut self.nodes[index].thawed) {
-                self.nodes[index].backoff = false;
+        for index in std::mem::take(&mut self.thawed) {
+            if std::mem::take(&mut self.nodes[index].backoff) {
                 self.enqueue(index);
             }
         }
@@ -601,18 +675,19 @@ impl<'g> Collector<'g> {
         }
     }
 
-    /// `attemptToDeleteItem`.
     fn attempt(&mut self, index: usize) {
+        let plan = self.plan(index);
+        self.execute(index, plan);
+    }
+
+    /// The first half of `attemptToDeleteItem`: reads the object and its owners and decides.
+    fn plan(&mut self, index: usize) -> Plan {
         let node = &self.nodes[index];
-        if node.seen_terminating && !node.deleting_dependents {
-            return;
-        }
-        if !node.exists {
-            return;
+        if !node.exists || (node.seen_terminating && !node.deleting_dependents) {
+            return Plan::Nothing;
         }
         if node.deleting_dependents {
-            self.process_deleting_dependents(index);
-            return;
+            return if node.blocking == 0 { Plan::LetGo } else { Plan::QueueBlockers };
         }
         let mut solid = false;
         let mut waiting = false;
@@ -629,11 +704,11 @@ impl<'g> Collector<'g> {
             }
             match self.class(&reference) {
                 // Forgotten until an event on an owner (rule 4).
-                Class::WrongScope => return,
+                Class::WrongScope => return Plan::Nothing,
                 // Stays in back-off: looked at again once its references have changed (rule 4).
                 Class::Unserved => {
                     self.nodes[index].backoff = true;
-                    return;
+                    return Plan::Nothing;
                 }
                 Class::Solid => solid = true,
                 Class::Waiting => {
@@ -644,30 +719,105 @@ impl<'g> Collector<'g> {
             }
         }
         if !any {
-            return;
+            return Plan::Nothing;
         }
+        let early = loose.iter().any(|position| {
+            self.references[index][*position].owner.is_some_and(|owner| {
+                let matters = solid || self.stays(owner) || self.has_dependents(index);
+                matters && self.may_let_go_early(owner)
+            })
+        });
+        self.forks.owner |= early;
+        if solid && waiting && self.may_turn_to_waiting(index) {
+            self.forks.mixed = true;
+            if self.course.mixed_late && !std::mem::replace(&mut self.nodes[index].postponed, true) {
+                return Plan::Postpone;
+            }
+        }
+        let node = &self.nodes[index];
+        let decided_on = node.version;
         if solid {
             // References go by UID: a right one and a twin of another name go together (rule 5).
-            let uids: Vec<_> =
-                loose.iter().map(|position| self.graph.object(index).owners[*position].uid.clone()).collect();
-            self.remove_references(index, |owner| uids.contains(owner));
+            let uids = loose.iter().map(|position| self.graph.object(index).owners[*position].uid.clone());
+            Plan::RemoveReferences(uids.collect())
         } else if waiting && self.has_dependents(index) {
-            if self.cycle_breaker_fires(index) && self.unblock(index) {
-                // The patch moved the resourceVersion: the delete meets a conflict and is tried again (rule 13).
-                self.nodes[index].retrying = true;
-                self.retries.push_back(index);
-                return;
+            if self.cycle_breaker_fires(index) {
+                Plan::Unblock
+            } else {
+                Plan::Delete { policy: Policy::Foreground, decided_on }
             }
-            self.delete_with(index, Some(Policy::Foreground), false);
         } else {
-            let node = &self.nodes[index];
             let policy = match (node.orphan, node.foreground) {
                 (true, _) => Policy::Orphan,
                 (_, true) => Policy::Foreground,
                 _ => Policy::Background,
             };
-            self.delete_with(index, Some(policy), false);
+            Plan::Delete { policy, decided_on }
         }
+    }
+
+    /// The second half: changes what was decided.
+    fn execute(&mut self, index: usize, plan: Plan) {
+        match plan {
+            Plan::Nothing => {}
+            Plan::Postpone => self.enqueue(index),
+            Plan::LetGo => self.let_go(index),
+            Plan::QueueBlockers => self.queue_blockers(index),
+            Plan::RemoveReferences(uids) => {
+                self.remove_references(index, |owner| uids.contains(owner));
+            }
+            Plan::Unblock => {
+                if self.unblock(index) {
+                    // The patch moved the resourceVersion: the delete meets a conflict, and is tried again (rule 13).
+                    self.forks.breakers.insert(index);
+                    self.again(index);
+                } else {
+                    self.delete_with(index, Some(Policy::Foreground), false);
+                }
+            }
+            // Somebody else changed its references meanwhile: a conflict, too.
+            Plan::Delete { decided_on, .. } if decided_on != self.nodes[index].version => self.again(index),
+            Plan::Delete { policy, .. } => self.delete_with(index, Some(policy), false),
+        }
+    }
+
+    /// Tries again, some milliseconds later.
+    fn again(&mut self, index: usize) {
+        if self.nodes[index].exists && !std::mem::replace(&mut self.nodes[index].retrying, true) {
+            self.retries.push_back(index);
+        }
+    }
+
+    /// Whether it stays when the collector takes its own finalizers off.
+    fn stays(&self, index: usize) -> bool {
+        self.nodes[index].foreign || self.nodes[index].kubelet
+    }
+
+    /// Whether an owner that keeps this object may itself be deleted in foreground right now: it hangs on an owner
+    /// that waits.
+    fn may_turn_to_waiting(&self, index: usize) -> bool {
+        self.references[index].iter().any(|reference| {
+            let owner = reference.owner.filter(|_| reference.live && self.class(reference) == Class::Solid);
+            owner.is_some_and(|owner| {
+                !self.nodes[owner].terminating
+                    && self.references[owner]
+                        .iter()
+                        .any(|above| above.live && self.class(above) == Class::Waiting)
+            })
+        })
+    }
+
+    /// Whether this waiting owner, without blockers left, may be ahead of its other dependents: the collector
+    /// deleted it and looks at it a second time, because it blocks an owner of its own that waits.
+    fn may_let_go_early(&self, index: usize) -> bool {
+        let node = &self.nodes[index];
+        node.deleting_dependents
+            && !node.by_client
+            && node.blocking == 0
+            && self.references[index].iter().any(|reference| {
+                let owner = reference.owner.filter(|_| reference.seen_live && reference.seen_block);
+                owner.is_some_and(|owner| self.nodes[owner].deleting_dependents)
+            })
     }
 
     fn has_dependents(&self, index: usize) -> bool {
@@ -684,7 +834,6 @@ impl<'g> Collector<'g> {
                 self.forks.memory = true;
             }
             if node.deleting_dependents {
-                self.forks.breaker = true;
                 return true;
             }
         }
@@ -698,12 +847,13 @@ impl<'g> Collector<'g> {
             any |= reference.live && std::mem::replace(&mut reference.block, false);
         }
         if any {
+            self.nodes[index].version += 1;
             self.changed(index);
         }
         any
     }
 
-    fn remove_references(&mut self, index: usize, matches: impl Fn(&super::object::Uid) -> bool) -> bool {
+    fn remove_references(&mut self, index: usize, matches: impl Fn(&Uid) -> bool) -> bool {
         let mut any = false;
         for (reference, written) in self.references[index].iter_mut().zip(&self.graph.object(index).owners) {
             if reference.live && matches(&written.uid) {
@@ -712,21 +862,25 @@ impl<'g> Collector<'g> {
             }
         }
         if any {
-            self.nodes[index].thawed = self.nodes[index].backoff;
+            if self.nodes[index].backoff {
+                self.thawed.push(index);
+            }
+            self.nodes[index].version += 1;
             self.changed(index);
         }
         any
     }
 
-    /// `processDeletingDependentsItem`.
-    fn process_deleting_dependents(&mut self, index: usize) {
-        if self.nodes[index].blocking == 0 {
-            if std::mem::replace(&mut self.nodes[index].foreground, false) {
-                self.changed(index);
-                self.remove_if_free(index);
-            }
-            return;
+    /// `processDeletingDependentsItem` without blockers.
+    fn let_go(&mut self, index: usize) {
+        if std::mem::replace(&mut self.nodes[index].foreground, false) {
+            self.changed(index);
+            self.remove_if_free(index);
         }
+    }
+
+    /// `processDeletingDependentsItem` with blockers.
+    fn queue_blockers(&mut self, index: usize) {
         if std::mem::replace(&mut self.nodes[index].scanned, true) {
             return;
         }
@@ -761,6 +915,25 @@ impl<'g> Collector<'g> {
         self.changed(index);
         self.remove_if_free(index);
     }
+}
+
+/// What a worker decided for one item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Plan {
+    Nothing,
+    /// Look again when this batch has been seen.
+    Postpone,
+    /// Take the item's own `foregroundDeletion` off.
+    LetGo,
+    QueueBlockers,
+    RemoveReferences(Vec<Uid>),
+    /// The cycle breaker: set every reference to non-blocking, then delete.
+    Unblock,
+    Delete {
+        policy: Policy,
+        /// The item's version then.
+        decided_on: u32,
+    },
 }
 
 /// How the collector classifies a reference (`classifyReferences`).

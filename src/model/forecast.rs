@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use super::catalog::Gap;
 use super::collector::{
-    Collector, Course, DEFINITION_FINALIZER, Forks, NAMESPACE_FINALIZER, content, is_holding_finalizer,
+    Collector, Course, DEFINITION_FINALIZER, Forks, NAMESPACE_FINALIZER, Retries, content,
+    is_holding_finalizer,
 };
 use super::graph::{OwnerGraph, OwnerState};
 use super::object::{FOREGROUND_FINALIZER, Object, ObjectRef, Searched};
@@ -179,9 +180,7 @@ pub fn forecast(graph: &OwnerGraph, targets: &[usize], wish: impl Into<DeleteWis
     let wish = wish.into();
     let affected = affected(graph, targets);
     let set: BTreeSet<usize> = targets.iter().copied().collect();
-    let (likeliest, forks) = play(graph, &set, &affected, wish, Course::LIKELIEST);
-    let others: Vec<Vec<Outcome>> =
-        other_courses(forks).into_iter().map(|course| play(graph, &set, &affected, wish, course).0).collect();
+    let (likeliest, others) = courses(graph, &set, targets, &affected, wish);
     let entries = affected
         .iter()
         .zip(likeliest)
@@ -228,29 +227,72 @@ struct Outcome {
     reason: String,
 }
 
-fn other_courses(forks: Forks) -> Vec<Course> {
-    let base = Course::LIKELIEST;
-    let mut courses = Vec::new();
-    if forks.breaker {
-        courses.push(Course { retry_wins: true, ..base });
+/// So many courses are played at most: each costs as much as the likeliest.
+const MOST_COURSES: usize = 24;
+/// So many retries are varied one by one; beyond that only all together.
+const MOST_RETRIES: usize = 4;
+
+/// The likeliest course, and the other ones that the forks on the way lead to, nearest first.
+fn courses(
+    graph: &OwnerGraph,
+    set: &BTreeSet<usize>,
+    targets: &[usize],
+    affected: &[usize],
+    wish: DeleteWish,
+) -> (Vec<Outcome>, Vec<Vec<Outcome>>) {
+    let mut courses = vec![Course::LIKELIEST];
+    let mut outcomes = Vec::new();
+    while let Some(course) = courses.get(outcomes.len()).copied() {
+        let (ends, forks) = play(graph, set, targets, affected, wish, course);
+        outcomes.push(ends);
+        for next in neighbours(course, &forks, targets.len() > 1) {
+            if courses.len() < MOST_COURSES && !courses.contains(&next) {
+                courses.push(next);
+            }
+        }
+    }
+    let others = outcomes.split_off(1);
+    (outcomes.pop().unwrap_or_default(), others)
+}
+
+/// The courses that differ from this one in one decision that was met on it.
+fn neighbours(course: Course, forks: &Forks, several: bool) -> Vec<Course> {
+    let mut next = Vec::new();
+    if several {
+        next.push(Course { one_by_one: true, ..course });
+    }
+    if !forks.breakers.is_empty() {
+        next.push(Course { retries: Retries::Early, ..course });
+    }
+    if forks.breakers.len() > 1 {
+        for index in forks.breakers.iter().take(MOST_RETRIES) {
+            next.push(Course { retries: Retries::EarlyOnly(*index), ..course });
+            next.push(Course { retries: Retries::LateOnly(*index), ..course });
+        }
+    }
+    if forks.owner {
+        next.push(Course { owners_first: true, ..course });
+    }
+    if forks.mixed {
+        next.push(Course { mixed_late: true, ..course });
     }
     if forks.memory {
-        courses.push(Course { remembers: true, ..base });
-        courses.push(Course { remembers: true, retry_wins: true, ..base });
+        next.push(Course { remembers: true, ..course });
     }
     if forks.unknown_owner {
-        courses.push(Course { unknown_absent: true, ..base });
+        next.push(Course { unknown_absent: true, ..course });
     }
     if forks.unknown_pod {
-        courses.push(Course { unknown_on_node: true, ..base });
+        next.push(Course { unknown_on_node: true, ..course });
     }
-    courses
+    next
 }
 
 /// Plays one course and reads each affected object's end from it.
 fn play(
     graph: &OwnerGraph,
     targets: &BTreeSet<usize>,
+    order: &[usize],
     affected: &[usize],
     wish: DeleteWish,
     course: Course,
@@ -263,7 +305,12 @@ fn play(
         anyway[position] |= !machine.exists(*index);
         anyway[position] &= !targets.contains(index);
     }
-    targets.iter().for_each(|target| machine.delete(*target, wish.policy, wish.force));
+    for target in order {
+        machine.delete(*target, wish.policy, wish.force);
+        if course.one_by_one {
+            machine.settle_collector();
+        }
+    }
     machine.settle();
     let stopped = machine.clone();
     machine.release();
@@ -293,7 +340,7 @@ fn play(
             Outcome { fate, held_by, reason }
         })
         .collect();
-    (outcomes, machine.forks())
+    (outcomes, machine.forks().clone())
 }
 
 /// Which objects are alive for a good reason: not affected, orphaned, or owned by one that is.

@@ -7,6 +7,7 @@ mod connection;
 mod diagnosis;
 mod diagnosis_admission;
 mod diagnosis_state;
+mod forecast;
 mod release;
 mod support;
 mod targets;

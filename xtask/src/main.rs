@@ -1,6 +1,7 @@
-//! What a contributor runs: `cargo xtask test`, `demo`, `docs`.
+//! What a contributor runs: `cargo xtask test`, `demo`, `docs`, `fuzz-forecast`.
 
 mod demo;
+mod fuzz;
 mod steps;
 
 use std::io::{self, Write as _};
@@ -25,6 +26,8 @@ enum Task {
     Docs,
     /// Show the plugin at work on a real control plane.
     Demo(demo::Arguments),
+    /// Compare the forecast with the real collector on random ownership graphs.
+    FuzzForecast(fuzz::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -32,6 +35,7 @@ fn main() -> ExitCode {
         Task::Test => steps::test(),
         Task::Docs => steps::docs(),
         Task::Demo(arguments) => demo::run(&arguments),
+        Task::FuzzForecast(arguments) => fuzz::run(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

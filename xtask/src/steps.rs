@@ -42,7 +42,8 @@ pub(crate) fn cargo(arguments: &[&str]) -> Result<(), Error> {
     run_cargo(arguments, &[])
 }
 
-fn run_cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<(), Error> {
+/// The same with these environment variables.
+pub(crate) fn run_cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<(), Error> {
     let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let shown = format!("cargo {}", arguments.join(" "));
     let status = Command::new(program)
