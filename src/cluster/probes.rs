@@ -1,9 +1,12 @@
 //! Questions of a diagnosis as requests: reads, dry runs that leave nothing behind, and, where the user allows it, the
 //! two probes that write (reference B.0). Every answer is kept verbatim; a refusal is an answer, not an error.
 
+use std::time::Duration;
+
 use futures::{StreamExt, stream};
 use http::Method;
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
 
 use crate::cluster::connect::Cluster;
 use crate::cluster::request::{Answer, Request, Trouble};
@@ -17,6 +20,9 @@ mod canary;
 const AT_ONCE: usize = 8;
 /// How often a dry run is sent when the object changes under it.
 const TRIES: usize = 3;
+/// So long a Lease is read at most; some clusters let theirs last longer.
+const LONGEST_LEASE: Duration = Duration::from_secs(30);
+const LEASE_PAUSE: Duration = Duration::from_millis(500);
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 const JSON: &str = "application/json";
@@ -39,6 +45,7 @@ pub async fn answer(cluster: &Cluster, questions: Vec<Question>, facts: &mut Fac
 async fn ask(cluster: &Cluster, question: &Question) -> Reply {
     match question {
         Question::Get(path) => reply(cluster.send(Request::get(path.clone())).await),
+        Question::Lease(path) => lease(cluster, path).await,
         Question::Delete { subject, identity } => {
             if let Some(not_asked) = no_dry_run(cluster, &subject.resource).await {
                 return not_asked;
@@ -67,6 +74,33 @@ async fn ask(cluster: &Cluster, question: &Question) -> Reply {
         }
         Question::Canary { namespace } => canary::canary(cluster, namespace).await,
         Question::Nudge(subject) => canary::nudge(cluster, subject).await,
+    }
+}
+
+/// Reads a Lease until it is renewed or has run out by the server's own clock. A leader renews it every two seconds by
+/// default; one that died a moment ago leaves a Lease that still looks fresh.
+async fn lease(cluster: &Cluster, path: &str) -> Reply {
+    let end = Instant::now() + LONGEST_LEASE;
+    let mut first: Option<String> = None;
+    loop {
+        let answer = match cluster.send(Request::get(path)).await {
+            Ok(answer) => answer,
+            Err(trouble) => return reply(Err(trouble)),
+        };
+        let spec = body(&answer)["spec"].clone();
+        let renewed = spec["renewTime"].as_str().unwrap_or_default().to_owned();
+        let is_renewed = first.get_or_insert_with(|| renewed.clone()) != &renewed;
+        let left = match (renewed.parse::<jiff::Timestamp>(), answer.date) {
+            (Ok(renewed), Some(date)) => {
+                spec["leaseDurationSeconds"].as_i64().unwrap_or(0) - (date.as_second() - renewed.as_second())
+            }
+            _ => -1,
+        };
+        let held = spec["holderIdentity"].as_str().is_some_and(|holder| !holder.is_empty());
+        if is_renewed || left < 0 || !held || Instant::now() > end {
+            return reply(Ok(answer));
+        }
+        sleep(LEASE_PAUSE).await;
     }
 }
 

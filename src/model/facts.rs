@@ -91,6 +91,9 @@ impl Identity {
 pub enum Question {
     /// Read this path.
     Get(String),
+    /// Read this Lease until its holder renews it, or until it has run out: only then is it known whether somebody
+    /// leads (reference P6).
+    Lease(String),
     /// Dry-run the removal of one finalizer, by the patch that its controller would send (reference P1, P2).
     RemoveFinalizer {
         /// From which object.
@@ -142,7 +145,7 @@ pub enum Question {
 impl Question {
     /// Whether it is more than a GET, if only a dry run or a review; `--probe=read` forbids these.
     pub fn is_write(&self) -> bool {
-        !matches!(self, Self::Get(_))
+        !matches!(self, Self::Get(_) | Self::Lease(_))
     }
 
     /// Whether it leaves something behind if we are killed; only `--probe=canary` allows these.
@@ -157,7 +160,7 @@ impl Question {
             Some(user) => format!(" as {user}"),
         };
         match self {
-            Self::Get(path) => format!("GET {path}"),
+            Self::Get(path) | Self::Lease(path) => format!("GET {path}"),
             Self::RemoveFinalizer { subject, finalizer, identity } => {
                 format!("dry run: PATCH {} without finalizer {finalizer}{}", subject.path(), by(identity))
             }

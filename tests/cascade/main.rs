@@ -6,6 +6,8 @@
 mod connection;
 mod diagnosis;
 mod diagnosis_admission;
+mod diagnosis_collector;
+mod diagnosis_container;
 mod diagnosis_state;
 mod forecast;
 mod release;

@@ -91,8 +91,12 @@ fn api_version(kind: &str) -> &'static str {
 impl World {
     /// A fresh namespace, named after the test.
     pub fn new(test: &str) -> Self {
+        Self::on(ControlPlane::shared(), test)
+    }
+
+    /// The same on a control plane of the test's own, for tests that stop its servers.
+    pub fn on(plane: &'static ControlPlane, test: &str) -> Self {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
-        let plane = ControlPlane::shared();
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let namespace = format!("{test}-{}-{number}", std::process::id());
         let world = Self { namespace, plane };

@@ -110,6 +110,7 @@ impl Inquiry<'_> {
             }
             return Some(finding);
         }
+        let lease = self.watched_lease();
         let impersonated = their_reading == Reading::Accepted;
         let mut finding =
             self.idle(index, chain, what, &lease, my_reading == Reading::Accepted, impersonated);
@@ -321,13 +322,21 @@ impl Inquiry<'_> {
         None
     }
 
-    /// Whether a controller manager leads (P6).
+    /// Whether a controller manager leads (P6), as the Lease stands: one that died a moment ago still seems to.
     fn lease(&mut self) -> Lease {
-        let question = Question::Get(LEASE.to_owned());
-        let Some(reply) = self.ask(&question) else { return Lease::Unknown };
+        self.read_lease(&Question::Get(LEASE.to_owned()))
+    }
+
+    /// The same, watched until that is certain; asked only where nothing else explains the stall.
+    fn watched_lease(&mut self) -> Lease {
+        self.read_lease(&Question::Lease(LEASE.to_owned()))
+    }
+
+    fn read_lease(&mut self, question: &Question) -> Lease {
+        let Some(reply) = self.ask(question) else { return Lease::Unknown };
         let Reply::Answer { body, date } = reply else {
             // Managed clusters hide or rename it.
-            self.note(&question, reply);
+            self.note(question, reply);
             return Lease::Unknown;
         };
         let spec = &body["spec"];
@@ -354,7 +363,7 @@ impl Inquiry<'_> {
 
     /// Adds the Lease to a finding if it is stale; true then.
     pub(super) fn stale_lease(&mut self, finding: &mut Finding) -> bool {
-        match self.lease() {
+        match self.watched_lease() {
             Lease::Stale(text) => {
                 finding.evidence(format!("GET {LEASE}"), text);
                 true

@@ -262,16 +262,18 @@ impl<'a> Inquiry<'a> {
         }
         let below: BTreeSet<&Uid> =
             self.graph.closure(&[index]).into_iter().map(|member| &self.graph.object(member).uid).collect();
-        let mut relevant = self
+        let relevant: Vec<&Finding> = self
             .findings
             .iter()
             .filter(|finding| {
                 below.contains(&finding.object.uid) || finding.chain.iter().any(|link| link.uid == target.uid)
             })
-            .peekable();
-        let waiting = relevant.peek().is_some() && relevant.all(|finding| self.is_waiting(finding));
-        let state =
-            if waiting || self.case.moving.contains_key(&target.uid) { State::Waiting } else { State::Stuck };
+            .collect();
+        let waiting = !relevant.is_empty() && relevant.iter().all(|finding| self.is_waiting(finding));
+        // What is made anew as fast as it goes moves, and is stuck all the same.
+        let anew = relevant.iter().any(|finding| finding.cause == Cause::DependentsRecreated);
+        let moves = self.case.moving.contains_key(&target.uid) && !anew;
+        let state = if waiting || moves { State::Waiting } else { State::Stuck };
         Diagnosed { reference: target.clone(), state, would_hold: None }
     }
 

@@ -9,7 +9,7 @@ use crate::model::testing::{at, graph, now};
 /// A healthy server: dry runs pass, the controller manager leads, nothing else is there.
 pub(super) fn healthy(question: &Question) -> Reply {
     match question {
-        Question::Get(path) if path.ends_with("leases/kube-controller-manager") => lease(2),
+        Question::Get(path) | Question::Lease(path) if path.ends_with("kube-controller-manager") => lease(2),
         Question::Get(path) if path.contains("/events") || path.contains("/apis/apps/v1/") => {
             ok(json!({ "items": [] }))
         }
@@ -139,7 +139,7 @@ fn without_the_right_to_act_as_the_collector_its_refusal_is_only_consistent() {
             403,
             "serviceaccounts \"generic-garbage-collector\" is forbidden: User \"ada\" cannot impersonate resource \"serviceaccounts\"",
         ),
-        Question::Get(path) if path.contains("leases") => {
+        Question::Get(path) | Question::Lease(path) if path.contains("leases") => {
             refused(403, "User \"ada\" cannot get resource \"leases\"")
         }
         Question::Access { .. } => {
@@ -250,7 +250,7 @@ fn the_dependents_delete_is_denied() {
 #[test]
 fn a_controller_manager_that_stopped_renewing_its_lease_is_down() {
     let server = |question: &Question| match question {
-        Question::Get(path) if path.contains("leases") => lease(60),
+        Question::Get(path) | Question::Lease(path) if path.contains("leases") => lease(60),
         _ => healthy(question),
     };
     let diagnosis = diagnosis(
@@ -278,7 +278,7 @@ fn nothing_refuses_and_the_collector_is_alive_so_it_backs_off_or_is_stale_by_age
     let later = now() + jiff::SignedDuration::from_secs(3000);
     let case = Case { targets, now: later, ..Case::default() };
     let old = examined(&graph, &case, |question| match question {
-        Question::Get(path) if path.contains("leases") => {
+        Question::Get(path) | Question::Lease(path) if path.contains("leases") => {
             ok(json!({ "spec": { "holderIdentity": "k", "renewTime": now().to_string() } }))
         }
         _ => healthy(question),
@@ -445,6 +445,7 @@ fn dependents_that_are_made_anew_are_no_progress() {
     let case = Case { targets: vec![target], moving, now: now(), ..Case::default() };
     let diagnosis = examined(&graph, &case, healthy);
     assert_eq!(only(&diagnosis).cause, Cause::DependentsRecreated);
+    assert_eq!(diagnosis.objects[0].state, State::Stuck);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! From each target to the leaves that do not move, in the decision order of the reference (S.2): Pods and their
 //! kubelets, foreign finalizers, blocking dependents, the collector's own finalizer, and what should be gone already.
 
+use serde_json::Value;
+
 use super::inquiry::Inquiry;
 use super::{Actor, Cause, Finding, Remedy, Verdict};
 use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, ObjectRef, Uid};
@@ -210,10 +212,7 @@ impl Inquiry<'_> {
             chain = vec![target.clone()];
         }
         let leaf = graph.object(owner).reference();
-        let manager = self.whole(newest).and_then(|whole| {
-            let entries = whole["metadata"]["managedFields"].as_array()?;
-            entries.first().and_then(|entry| entry["manager"].as_str()).map(str::to_owned)
-        });
+        let manager = self.maker_of(newest);
         let maker = manager.as_deref().map(|manager| format!(" by {manager}")).unwrap_or_default();
         let mut finding = Finding::new(
             Cause::DependentsRecreated,
@@ -239,6 +238,31 @@ impl Inquiry<'_> {
         finding.remedies.extend(self.background(owner, Some(stays)));
         self.say(finding);
         true
+    }
+
+    /// Who created an object, or one like it: the object itself may be gone again already.
+    fn maker_of(&mut self, index: usize) -> Option<String> {
+        let first_manager = |whole: &Value| {
+            let entries = whole["metadata"]["managedFields"].as_array()?;
+            entries.first()?["manager"].as_str().map(str::to_owned)
+        };
+        if let Some(whole) = self.whole(index) {
+            return first_manager(whole);
+        }
+        let object = self.graph.object(index);
+        let collection = object.resource.collection_path(object.namespace.as_deref());
+        let list = self.read(format!("{collection}?limit=500"))?;
+        let owners: Vec<&str> = object.owners.iter().map(|owner| owner.uid.as_str()).collect();
+        let alike = list["items"].as_array()?.iter().filter(|item| {
+            let references = item["metadata"]["ownerReferences"].as_array();
+            references
+                .into_iter()
+                .flatten()
+                .any(|owner| owner["uid"].as_str().is_some_and(|uid| owners.contains(&uid)))
+        });
+        let newest =
+            alike.max_by_key(|item| item["metadata"]["creationTimestamp"].as_str().map(str::to_owned))?;
+        first_manager(newest)
     }
 
     /// It moves: nothing else is said.

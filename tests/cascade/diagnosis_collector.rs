@@ -1,0 +1,106 @@
+//! The collector itself: down, without rights, alive. On a control plane of its own, since its servers are stopped.
+
+use control_plane::{Component, ControlPlane, Options};
+use serde_json::{Value, json};
+
+use crate::diagnosis::{
+    FOREGROUND, ORPHAN, assert_evidence, assert_finding, commands, delete, diagnose, only, paste,
+};
+use crate::support::World;
+
+fn own_plane() -> &'static ControlPlane {
+    let options = Options { fast_lease: true, simulated_node: false, ..Options::default() }
+        .without(Component::Scheduler)
+        .without(Component::Kwok);
+    // Never dropped: the supervisor ends its servers with the tests.
+    Box::leak(Box::new(ControlPlane::start(options).expect("a control plane")))
+}
+
+#[test]
+fn a_collector_that_is_down_and_one_without_rights() {
+    let plane = own_plane();
+    if plane.is_external() {
+        return;
+    }
+    let world = World::on(plane, "down");
+    for name in ["fg", "bg", "or", "canary"] {
+        world.thing("ConfigMap", name, &[], &[]);
+        world.thing("Secret", name, &[&format!("ConfigMap/{name}!")], &[]);
+    }
+    world.thing("ConfigMap", "alone", &[], &[]);
+    plane.stop(Component::ControllerManager).unwrap();
+
+    // Foreground: the dependent is untouched, the owner waits for it.
+    delete(&world, "ConfigMap/fg", FOREGROUND);
+    let document = diagnose(&world, &["cm/fg"], 3);
+    let finding = only(&document);
+    assert_finding(finding, "collector-down", "proven", &["ConfigMap/fg", "Secret/fg"]);
+    // Orphan: the dependent keeps its reference.
+    delete(&world, "ConfigMap/or", ORPHAN);
+    let document = diagnose(&world, &["cm/or"], 3);
+    assert_finding(only(&document), "collector-down", "proven", &["ConfigMap/or", "Secret/or"]);
+    // No dependent at all.
+    delete(&world, "ConfigMap/alone", FOREGROUND);
+    let document = diagnose(&world, &["cm/alone"], 3);
+    let alone = only(&document);
+    assert_finding(alone, "collector-down", "proven", &["ConfigMap/alone"]);
+    // Background: the owner goes at once, the dependent is never collected: reported, not success.
+    let run = world.cascade(&[
+        "delete",
+        "cm/bg",
+        "--yes",
+        "--timeout",
+        "8s",
+        "--stall-timeout",
+        "5s",
+        "-o",
+        "json",
+    ]);
+    let result = run.expect(3).json();
+    assert_finding(only(&result), "collector-down", "proven", &["ConfigMap/bg", "Secret/bg"]);
+    // The canary is not collected either, and nothing of it stays.
+    delete(&world, "ConfigMap/canary", FOREGROUND);
+    let run = world.cascade(&["diagnose", "cm/canary", "--observe", "1s", "--probe", "canary", "-o", "json"]);
+    assert_finding(
+        only(&run.expect(3).json()),
+        "collector-down",
+        "proven",
+        &["ConfigMap/canary", "Secret/canary"],
+    );
+    let maps = world.kubectl().run(&["-n", &world.namespace, "get", "cm", "-o", "name"]).unwrap();
+    assert!(!maps.contains("kubectl-cascade-canary"), "{maps}");
+    // The way out that needs no collector.
+    paste(&world, commands(alone)[0]).expect(0);
+    world.gone("ConfigMap/alone");
+
+    // The known repair.
+    plane.start_component(Component::ControllerManager).unwrap();
+    for name in ["ConfigMap/fg", "ConfigMap/or", "Secret/fg", "Secret/bg", "ConfigMap/canary"] {
+        world.gone(name);
+    }
+    assert!(world.get("Secret/or").is_some());
+
+    without_rights(plane, &world);
+}
+
+fn without_rights(plane: &'static ControlPlane, world: &World) {
+    let binding = "system:controller:generic-garbage-collector";
+    let path = format!("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{binding}");
+    let mut saved: Value = plane.api().unwrap().get(&path).unwrap().unwrap();
+    world.thing("ConfigMap", "f", &[], &[]);
+    world.kubectl().run(&["delete", "clusterrolebinding", binding]).unwrap();
+    world.until("the right is gone", || {
+        let user = "system:serviceaccount:kube-system:generic-garbage-collector";
+        let arguments = ["-n", &world.namespace, "auth", "can-i", "patch", "configmaps", "--as", user];
+        world.kubectl().run(&arguments).is_err()
+    });
+    delete(world, "ConfigMap/f", FOREGROUND);
+    let document = diagnose(world, &["cm/f"], 3);
+    let finding = only(&document);
+    assert_finding(finding, "collector-forbidden", "proven", &["ConfigMap/f"]);
+    assert_evidence(finding, "cannot patch resource \"configmaps\"");
+    // Restored, and not yet tried again: nothing refuses any more.
+    saved["metadata"] = json!({ "name": binding });
+    world.kubectl().run_with_input(&["create", "-f", "-"], &saved.to_string()).unwrap();
+    world.gone("ConfigMap/f");
+}
