@@ -18,6 +18,9 @@ const CONCURRENCY: usize = 32;
 /// Owners outside the searched part that are looked up one by one; beyond that they stay unknown.
 const MOST_LOOKUPS: usize = 256;
 
+/// The reason of a gap where there was no answer at all.
+pub const NO_ANSWER: &str = "NoAnswer";
+
 /// How far a snapshot has come.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ListProgress {
@@ -77,7 +80,9 @@ pub async fn snapshot(
                     snapshot.objects.push(object);
                 }
             }
-            Err(trouble) => snapshot.gaps.extend(gap(&resource, &trouble)),
+            // The kind is simply no longer served: then it has no objects.
+            Err(trouble) if trouble.is_not_found() => {}
+            Err(trouble) => snapshot.gaps.push(gap(&resource, &trouble)),
         }
         state.done += 1;
         state.objects = snapshot.objects.len();
@@ -246,25 +251,16 @@ async fn list_pages(
     }
 }
 
-/// None where the kind is simply no longer served: then it has no objects.
-fn gap(resource: &Resource, trouble: &Trouble) -> Option<Gap> {
-    if trouble.is_not_found() {
-        return None;
-    }
+/// What a failed request leaves unknown.
+pub fn gap(resource: &Resource, trouble: &Trouble) -> Gap {
     let (reason, message) = match trouble {
         Trouble::Status { reason, message, code, .. } => {
             let reason = if reason.is_empty() { format!("HTTP {code}") } else { reason.clone() };
             (reason, message.clone())
         }
-        Trouble::NoAnswer { message, .. } => ("NoAnswer".to_owned(), message.clone()),
+        Trouble::NoAnswer { message, .. } => (NO_ANSWER.to_owned(), message.clone()),
     };
-    Some(Gap {
-        resource: resource.plural.clone(),
-        group: resource.group.clone(),
-        version: None,
-        reason,
-        message,
-    })
+    Gap { resource: resource.plural.clone(), group: resource.group.clone(), version: None, reason, message }
 }
 
 /// Owners whose state is unknown only because they lie outside what was listed.

@@ -3,7 +3,7 @@
 //! again; a broken connection is tried anew for as long as we are wanted (reference C.3).
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use serde::Deserialize;
@@ -25,6 +25,8 @@ const IDLE: Duration = Duration::from_secs(300);
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause between tries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// A watch that ended sooner did not end because its time was over.
+const SHORT: Duration = Duration::from_secs(5);
 /// How often we look where watching is not allowed.
 const POLL: Duration = Duration::from_secs(1);
 
@@ -54,28 +56,35 @@ pub async fn watch(cluster: Cluster, scope: Scope, sender: UnboundedSender<Obser
                     return poll(&cluster, &scope, &sender, &trouble).await;
                 }
                 Err(trouble) => {
-                    report(&sender, &mut lost, &trouble);
+                    lost = true;
+                    report(&sender, &scope, &trouble);
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                     continue;
                 }
             }
         }
+        let started = Instant::now();
         match follow(&cluster, &scope, &sender, &mut version, &mut lost).await {
-            Ok(()) => pause = FIRST_PAUSE,
+            Ok(()) => {}
             Err(trouble) if is_not_allowed(&trouble) => {
                 return poll(&cluster, &scope, &sender, &trouble).await;
             }
-            // The kind itself is gone: so are its objects.
-            Err(trouble) if trouble.is_not_found() => version.clear(),
-            Err(trouble) if trouble.is_gone() => version.clear(),
+            // The kind itself is gone, and its objects with it; or the version has expired.
+            Err(trouble) if trouble.is_not_found() || trouble.is_gone() => version.clear(),
             Err(trouble) => {
-                report(&sender, &mut lost, &trouble);
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                lost = true;
+                report(&sender, &scope, &trouble);
                 // Whatever went wrong, a fresh list puts it right.
                 version.clear();
             }
+        }
+        // A server that closes every watch at once is not asked without end.
+        if started.elapsed() > SHORT {
+            pause = FIRST_PAUSE;
+        } else {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 }
@@ -96,7 +105,7 @@ async fn follow(
         .accept("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json");
     let (_, mut chunks) = cluster.stream(request).await?;
     if std::mem::take(lost) {
-        let _ = sender.send(Observation::ConnectionBack);
+        let _ = sender.send(Observation::Back { resource: scope.resource.qualified() });
     }
     let mut buffer: Vec<u8> = Vec::new();
     loop {
@@ -166,7 +175,7 @@ pub async fn relist(
         Err(trouble) if trouble.is_not_found() => wire::DecodedList::default(),
         Err(trouble) => return Err(trouble),
     };
-    let _ = sender.send(Observation::ConnectionBack);
+    let _ = sender.send(Observation::Back { resource: scope.resource.qualified() });
     let _ = sender.send(Observation::Listed {
         resource: scope.resource.qualified(),
         namespace: scope.namespace.clone(),
@@ -189,7 +198,7 @@ async fn poll(cluster: &Cluster, scope: &Scope, sender: &UnboundedSender<Observa
         if may_list {
             match relist(cluster, scope, sender).await {
                 Err(trouble) if is_not_allowed(&trouble) => may_list = false,
-                Err(trouble) => report(sender, &mut false, &trouble),
+                Err(trouble) => report(sender, scope, &trouble),
                 Ok(_) => {}
             }
         }
@@ -199,22 +208,24 @@ async fn poll(cluster: &Cluster, scope: &Scope, sender: &UnboundedSender<Observa
                 match metadata::get(cluster, &scope.resource, object.namespace.as_deref(), &object.name).await
                 {
                     Ok(None) => {
+                        let _ = sender.send(Observation::Back { resource: scope.resource.qualified() });
                         let _ = sender.send(Observation::Gone(uid));
                     }
                     Ok(Some(found)) => {
+                        let _ = sender.send(Observation::Back { resource: scope.resource.qualified() });
                         if found.uid == uid {
                             still.push((uid, object));
                         }
                         let _ = sender.send(Observation::Seen(Box::new(found)));
                     }
                     Err(trouble) if is_not_allowed(&trouble) => {
-                        let message = words(refusal);
+                        let gap = metadata::gap(&scope.resource, refusal);
                         let resource = scope.resource.qualified();
-                        let _ = sender.send(Observation::Unreadable { resource, message });
+                        let _ = sender.send(Observation::Unreadable { resource, gap });
                         return;
                     }
                     Err(trouble) => {
-                        report(sender, &mut false, &trouble);
+                        report(sender, scope, &trouble);
                         still.push((uid, object));
                     }
                 }
@@ -232,19 +243,14 @@ async fn poll(cluster: &Cluster, scope: &Scope, sender: &UnboundedSender<Observa
     }
 }
 
-fn is_not_allowed(trouble: &Trouble) -> bool {
+/// Whether no waiting helps: a right is missing, or the server cannot do that at all.
+pub fn is_not_allowed(trouble: &Trouble) -> bool {
     matches!(trouble.code(), Some(401 | 403 | 405))
 }
 
-fn report(sender: &UnboundedSender<Observation>, lost: &mut bool, trouble: &Trouble) {
-    *lost = true;
-    let _ = sender.send(Observation::ConnectionLost(words(trouble)));
-}
-
-fn words(trouble: &Trouble) -> String {
-    match trouble {
-        Trouble::Status { message, .. } | Trouble::NoAnswer { message, .. } => message.clone(),
-    }
+fn report(sender: &UnboundedSender<Observation>, scope: &Scope, trouble: &Trouble) {
+    let resource = scope.resource.qualified();
+    let _ = sender.send(Observation::Lost { resource, gap: metadata::gap(&scope.resource, trouble) });
 }
 
 fn no_answer(message: &str) -> Trouble {

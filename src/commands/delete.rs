@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use super::connection::{time_limit, time_span};
 use super::ending::{self, Ended};
 use super::flags::{policy, probing};
-use super::follow::{Following, Limits};
+use super::follow::{End, Following, Limits};
+use super::interrupt::Interrupt;
 use super::session::Session;
 use super::subject::{Reading, Subject, gather, needs_cluster_scoped};
 use crate::cli::{DeleteArgs, DryRun, ReportFormat};
@@ -59,11 +60,15 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
         return Ok(if refused { ExitCode::Refused } else { ExitCode::Done });
     }
     present(session, args, &subject, &plan)?;
-    confirm(session, args, &subject, &plan)?;
+    if let Err(failure) = confirm(session, args, &subject, &plan) {
+        return ending::not_started(session, args.output, &subject, &plan, failure);
+    }
 
+    let mut interrupt = Interrupt::catch().await;
     let mut following = Following::start(&session.cluster, &subject.graph, &plan);
-    let refusals = send(session, &subject, &wish, &mut following).await?;
-    if !args.wait && refusals.len() < subject.targets.len() {
+    let refusals = send(session, &subject, &wish, &mut following, &interrupt).await;
+    let all_refused = refusals.len() == subject.targets.len();
+    if !args.wait && !all_refused && !interrupt.was_pressed() {
         return ending::not_waited(session, args.output, &subject, &plan, &refusals);
     }
     if !refusals.is_empty() {
@@ -72,7 +77,9 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
         plan = forecast(&subject.graph, &accepted, DeleteWish { policy: wish.policy, force: wish.force });
         following.follow_only(&subject.graph, &plan);
     }
-    let end = if refusals.len() == subject.targets.len() {
+    let end = if interrupt.was_pressed() {
+        Some(End::Interrupted)
+    } else if all_refused {
         None
     } else {
         if args.assist {
@@ -80,12 +87,12 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
         }
         let explain = ending::explainer(session, &subject, probing(args.probe));
         let mut view = ProgressView::stderr(session.stderr, Instant::now());
-        let end = following.until_end(wish.limits, &mut view, &explain).await;
+        let end = following.until_end(wish.limits, &mut interrupt, &mut view, &explain).await;
         view.finish();
         Some(end)
     };
     let ended = Ended { end, following, refusals, policy: wish.policy, probing: probing(args.probe) };
-    ending::finish(session, args.output, &subject, &plan, ended).await
+    ending::finish(session, args.output, &subject, &plan, ended, &mut interrupt).await
 }
 
 fn wish(args: &DeleteArgs) -> Result<Wish, Failure> {
@@ -153,23 +160,30 @@ async fn ask_admission(
         let options = DeleteOptions { policy: wish.policy, grace_seconds: wish.grace_seconds, dry_run: true };
         match deletion::delete(&session.cluster, object, options).await {
             Ok(_) => {}
-            Err(trouble) if trouble.is_not_found() => {}
-            Err(trouble @ Trouble::NoAnswer { .. }) => return Err(Failure::from(trouble)),
             Err(trouble) if ending::is_admission(&trouble) => {
-                refused = true;
+                let unable = words_of_no_dry_run(&trouble);
+                refused |= !unable;
+                let code = if unable { "admission-unchecked" } else { "admission-denied" };
                 plan.warnings.insert(
                     0,
                     Warning {
-                        code: "admission-denied".to_owned(),
+                        code: code.to_owned(),
                         message: ending::words(&trouble),
                         object: Some(object.reference()),
                     },
                 );
             }
-            Err(trouble) => return Err(Failure::from(trouble)),
+            Err(trouble) if trouble.is_not_found() => {}
+            Err(trouble) => return Err(ending::refusal(object, &trouble)),
         }
     }
     Ok(refused)
+}
+
+/// A webhook with side effects is not asked in a dry run, and the server refuses the whole request
+/// (`apiserver/pkg/admission/plugin/webhook/errors/statuserror.go`, NewDryRunUnsupportedErr).
+fn words_of_no_dry_run(trouble: &Trouble) -> bool {
+    ending::words(trouble).contains("does not support dry run")
 }
 
 fn show_dry_run(
@@ -240,10 +254,14 @@ async fn send(
     subject: &Subject,
     wish: &Wish,
     following: &mut Following,
-) -> Result<Vec<(Object, Trouble)>, Failure> {
+    interrupt: &Interrupt,
+) -> Vec<(Object, Trouble)> {
     let mut refusals = Vec::new();
     let options = DeleteOptions { policy: wish.policy, grace_seconds: wish.grace_seconds, dry_run: false };
     for target in &subject.targets {
+        if interrupt.was_pressed() {
+            break;
+        }
         let object = subject.graph.object(*target);
         let under_way = object.is_terminating().then(|| policy_under_way(object));
         if under_way == Some(wish.policy) && wish.grace_seconds.is_none() {
@@ -257,15 +275,15 @@ async fn send(
                     look_again(session, object, wish.policy).await;
                 }
             }
-            // Gone meanwhile: that is what was wanted.
-            Err(trouble) if trouble.is_not_found() => {
+            // Gone meanwhile: that is what was wanted. (A webhook may refuse with a 404, too.)
+            Err(trouble) if trouble.is_not_found() && !ending::is_admission(&trouble) => {
                 following.gone(object.uid.clone());
             }
             Err(trouble) => refusals.push((object.clone(), trouble)),
         }
     }
     following.accepted();
-    Ok(refusals)
+    refusals
 }
 
 fn accepted(subject: &Subject, refusals: &[(Object, Trouble)]) -> Vec<usize> {

@@ -4,18 +4,19 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use tokio::task::JoinHandle;
+
 use super::follow::{End, Following};
+use super::interrupt::Interrupt;
 use super::session::Session;
 use super::subject::{Subject, read};
 use crate::cli::ReportFormat;
-use tokio::task::JoinHandle;
-
 use crate::cluster::evidence;
 use crate::cluster::metadata::{self, Wanted};
 use crate::cluster::probes;
 use crate::cluster::request::Trouble;
-use crate::error::{ExitCode, Failure};
-use crate::model::diagnosis::{self, Case, Diagnosis, Pace, Probing};
+use crate::error::{ExitCode, Failure, FailureKind};
+use crate::model::diagnosis::{self, Case, Diagnosis, Finding, Pace, Probing, Unchecked};
 use crate::model::forecast::{Fate, Forecast, Policy, forecast};
 use crate::model::graph::OwnerGraph;
 use crate::model::object::{Object, ObjectRef, Timestamp, Uid};
@@ -64,6 +65,35 @@ pub fn nothing_to_do(
     Ok(ExitCode::Done)
 }
 
+/// Nothing was sent: the user said no or pressed Ctrl-C, or nobody could be asked. The document says that all that
+/// would have gone is still there; the failure says why.
+///
+/// # Errors
+/// The failure itself, or standard output cannot be written to.
+pub fn not_started(
+    session: &Session,
+    output: Option<ReportFormat>,
+    subject: &Subject,
+    plan: &Forecast,
+    failure: Failure,
+) -> Result<ExitCode, Failure> {
+    if output == Some(ReportFormat::Json) {
+        let outcome = match failure.kind {
+            FailureKind::Interrupted => Outcome::Interrupted,
+            _ => Outcome::Refused,
+        };
+        let mut result = DeletionResult::new(outcome, plan.policy);
+        result.remaining = doomed(subject, plan);
+        result.gaps.clone_from(&plan.gaps);
+        session.print(|out| json::write_json(out, &json::result_document(&result)))?;
+    }
+    Err(failure)
+}
+
+fn doomed(subject: &Subject, plan: &Forecast) -> Vec<ObjectRef> {
+    plan.doomed().map(|entry| subject.graph.object(entry.object).reference()).collect()
+}
+
 /// `--wait=false`: accepted, and nobody looked again. What the forecast dooms counts as still there.
 ///
 /// # Errors
@@ -75,10 +105,19 @@ pub fn not_waited(
     plan: &Forecast,
     refusals: &[(Object, Trouble)],
 ) -> Result<ExitCode, Failure> {
-    let mut result = DeletionResult::new(Outcome::NotWaited, plan.policy);
-    result.remaining = plan.doomed().map(|entry| subject.graph.object(entry.object).reference()).collect();
+    let outcome = if refusals.is_empty() { Outcome::NotWaited } else { Outcome::Refused };
+    let mut result = DeletionResult::new(outcome, plan.policy);
+    result.remaining = doomed(subject, plan);
     result.gaps.clone_from(&plan.gaps);
-    report(session, output, &result, refusals)
+    result.findings = refusal_findings(session, refusals);
+    if output == Some(ReportFormat::Name) {
+        // As kubectl does: the names of what was accepted.
+        let refused = |uid: &Uid| refusals.iter().any(|(object, _)| object.uid == *uid);
+        let targets = subject.targets.iter().map(|target| subject.graph.object(*target).reference());
+        let accepted: Vec<ObjectRef> = targets.filter(|target| !refused(&target.uid)).collect();
+        session.print(|out| names::write_names(out, &accepted))?;
+    }
+    report(session, output, &result, refusals, ExitCode::Done)
 }
 
 /// Looks at everything once more, explains what is left, reports, and gives the exit code.
@@ -90,15 +129,13 @@ pub async fn finish(
     output: Option<ReportFormat>,
     subject: &Subject,
     plan: &Forecast,
-    mut ended: Ended,
+    ended: Ended,
+    interrupt: &mut Interrupt,
 ) -> Result<ExitCode, Failure> {
-    let mut result = DeletionResult::new(outcome(&ended, plan), ended.policy);
+    let code = end_code(ended.end.as_ref());
+    let mut result = DeletionResult::new(outcome(&ended, plan, code), ended.policy);
     result.elapsed_seconds = ended.following.elapsed_seconds();
     result.gaps.clone_from(&plan.gaps);
-    let interrupted = ended.end == Some(End::Interrupted);
-    if ended.end.is_some() && !interrupted && ended.end != Some(End::Complete) {
-        ended.following.sweep().await;
-    }
     survivors(subject, plan, &ended, &mut result);
     let progress = &ended.following.progress;
     result.deleted = progress.deleted().map(Object::reference).collect();
@@ -107,28 +144,61 @@ pub async fn finish(
         .recreated()
         .map(|(was, now)| Recreated { was: was.reference(), now: now.reference() })
         .collect();
-    for (object, trouble) in &ended.refusals {
+    for (object, _) in &ended.refusals {
         if !result.remaining.contains(&object.reference()) {
             result.remaining.push(object.reference());
         }
-        if let Some(finding) = refusal_finding(session, object, trouble) {
-            result.findings.push(finding);
+    }
+    result.findings = refusal_findings(session, &ended.refusals);
+    result.findings.extend(successor_findings(session, subject, progress));
+    result.gaps.extend(progress.unreadable().values().cloned());
+    if ended.end.is_some() {
+        result.gaps.extend(ended.following.unswept.values().cloned());
+    }
+    match (&ended.end, progress.blind()) {
+        (Some(End::Blind(gaps)), _) => result.gaps.extend(gaps.iter().cloned()),
+        // Where there is no answer, there is none to further questions.
+        (Some(End::TimedOut { .. }), Some((_, gaps))) => result.gaps.extend(gaps),
+        (Some(End::Stalled | End::TimedOut { .. }), _) => {
+            if interrupt.or(explain(session, subject, &ended, &mut result)).await.is_none() {
+                result.unchecked.push(Unchecked {
+                    check: "why it does not go".to_owned(),
+                    why: "interrupted while looking".to_owned(),
+                });
+            }
         }
+        _ => {}
     }
-    if matches!(ended.end, Some(End::Stalled | End::TimedOut)) {
-        explain(session, subject, &ended, &mut result).await;
-    }
-    report(session, output, &result, &ended.refusals)
+    result.gaps.sort();
+    result
+        .gaps
+        .dedup_by(|later, earlier| (&later.resource, &later.group) == (&earlier.resource, &earlier.group));
+    report(session, output, &result, &ended.refusals, code)
 }
 
-fn outcome(ended: &Ended, plan: &Forecast) -> Outcome {
+/// What the end of following alone gives; a refusal may outweigh it.
+fn end_code(end: Option<&End>) -> ExitCode {
+    match end {
+        None | Some(End::Complete) => ExitCode::Done,
+        Some(End::Interrupted) => ExitCode::Interrupted,
+        // No answer at all is an error; a server that answers with one is merely not verifiable.
+        Some(End::Blind(gaps)) if gaps.iter().all(|gap| gap.reason == metadata::NO_ANSWER) => ExitCode::Error,
+        Some(End::Blind(_) | End::NotReadable | End::Stalled | End::TimedOut { .. }) => ExitCode::Unfinished,
+    }
+}
+
+fn outcome(ended: &Ended, plan: &Forecast, code: ExitCode) -> Outcome {
+    let refused = refusal_code(&ended.refusals);
     match &ended.end {
-        Some(End::Interrupted) => Outcome::Interrupted,
-        _ if !ended.refusals.is_empty() => Outcome::Refused,
+        // With several targets, the outcome is the one that gives the exit code.
+        Some(_) if !ended.refusals.is_empty() && ExitCode::worst([code, refused]) == refused => {
+            Outcome::Refused
+        }
         None => Outcome::Refused,
-        Some(End::NotReadable | End::ConnectionLost(_)) => Outcome::Unverified,
+        Some(End::Interrupted) => Outcome::Interrupted,
+        Some(End::NotReadable | End::Blind(_)) => Outcome::Unverified,
         Some(End::Stalled) => Outcome::Stalled,
-        Some(End::TimedOut) => Outcome::TimedOut,
+        Some(End::TimedOut { .. }) => Outcome::TimedOut,
         Some(End::Complete) if plan.gaps.is_empty() && ended.following.unswept.is_empty() => {
             Outcome::Complete
         }
@@ -136,11 +206,15 @@ fn outcome(ended: &Ended, plan: &Forecast) -> Outcome {
     }
 }
 
-/// Who was to survive is read again: still there by UID, and where it was orphaned, without the reference.
+/// Who was to survive is read again: still there by UID, and where it was orphaned, without the reference. Where
+/// nobody looked again nothing is said of them.
 fn survivors(subject: &Subject, plan: &Forecast, ended: &Ended, result: &mut DeletionResult) {
-    let graph = &subject.graph;
     let following = &ended.following;
-    let gone: BTreeSet<&Uid> = following.progress.deleted().map(|object| &object.uid).collect();
+    if matches!(ended.end, None | Some(End::Interrupted)) {
+        return;
+    }
+    let graph = &subject.graph;
+    let doomed: BTreeSet<&Uid> = plan.doomed().map(|entry| &graph.object(entry.object).uid).collect();
     for entry in &plan.entries {
         let before = graph.object(entry.object);
         let list = match entry.fate {
@@ -149,26 +223,39 @@ fn survivors(subject: &Subject, plan: &Forecast, ended: &Ended, result: &mut Del
             Fate::Leaked => &mut result.leaked,
             _ => continue,
         };
-        let read = ended.end.as_ref().is_some_and(|end| *end != End::Interrupted)
-            && !following.unswept.contains(&before.resource.qualified());
-        let now = following.present.get(&before.uid);
-        let note = match now {
-            _ if !read => None,
-            None => Some(format!("was forecast as {}, and is gone", entry.fate.as_str())),
-            Some(now) if now.is_terminating() && !before.is_terminating() => {
-                Some(format!("was forecast as {}, and is being deleted", entry.fate.as_str()))
+        let forecast = entry.fate.as_str();
+        let unread = following.unswept.get(&before.resource.qualified());
+        let note = match (following.present.get(&before.uid), unread) {
+            (None, Some(gap)) if !following.absent.contains(&before.uid) => {
+                Some(format!("was forecast as {forecast}, and could not be read again: {}", gap.message))
             }
-            Some(now) if entry.fate == Fate::Orphaned => {
-                let kept = now.owners.iter().find(|owner| gone.contains(&owner.uid));
-                kept.map(|owner| format!("still refers to {}/{}, which is gone", owner.kind, owner.name))
+            (None, _) => Some(format!("was forecast as {forecast}, and is gone")),
+            (Some(now), _) if now.is_terminating() && !before.is_terminating() => {
+                Some(format!("was forecast as {forecast}, and is being deleted"))
             }
-            Some(_) => None,
+            (Some(now), _) if entry.fate == Fate::Orphaned => {
+                let kept = now.owners.iter().find(|owner| doomed.contains(&owner.uid));
+                kept.map(|owner| format!("still refers to {}/{}", owner.kind, owner.name))
+            }
+            _ => None,
         };
         match note {
             None => list.push(before.reference()),
             Some(note) => result.unexpected.push(Unexpected { reference: before.reference(), note }),
         }
     }
+}
+
+/// What the controllers of targets made in their place.
+fn successor_findings(session: &Session, subject: &Subject, progress: &Progress) -> Vec<Finding> {
+    let targets: BTreeSet<Uid> = subject.uids().into_iter().collect();
+    let pairs = progress.recreated().filter(|(was, _)| targets.contains(&was.uid));
+    let finding = |(was, now): (&Object, &Object)| {
+        let owner = now.owners.iter().find(|owner| owner.controller)?;
+        let owner = subject.graph.by_uid(&owner.uid).first().map(|index| subject.graph.object(*index));
+        diagnosis::recreated_by_owner(&was.reference(), now, owner, &session.caller)
+    };
+    pairs.filter_map(finding).collect()
 }
 
 /// Asks, beside the watching, why nothing changes.
@@ -200,7 +287,7 @@ fn case(targets: Vec<ObjectRef>, progress: &Progress, probing: Probing) -> Case 
     Case {
         targets,
         doomed: progress.remaining().map(Object::reference).collect(),
-        created_later: progress.made_later().map(Object::reference).collect(),
+        created_later: progress.made().cloned().collect(),
         now: Timestamp::now(),
         probing,
         ..Case::default()
@@ -213,7 +300,7 @@ async fn explain(session: &Session, subject: &Subject, ended: &Ended, result: &m
     let targets = subject.targets.iter().map(|target| subject.graph.object(*target).reference()).collect();
     let mut case = Case { caller: session.caller.clone(), ..case(targets, progress, ended.probing) };
     let now = case.now;
-    if ended.end == Some(End::TimedOut) && moves(progress.last_change(), now) {
+    if ended.end == Some(End::TimedOut { moving: true }) {
         let pace = Pace { left: result.remaining.len(), per_second: progress.rate(now) };
         case.moving = case.targets.iter().map(|target| (target.uid.clone(), pace)).collect();
     }
@@ -227,11 +314,6 @@ async fn explain(session: &Session, subject: &Subject, ended: &Ended, result: &m
     result.gaps.dedup();
 }
 
-/// At the time limit: did something still happen lately? Then it is no stall.
-fn moves(last_change: Timestamp, now: Timestamp) -> bool {
-    now.duration_since(last_change).as_secs() < 10
-}
-
 /// Prints the report and gives the exit code.
 ///
 /// # Errors
@@ -241,6 +323,7 @@ pub fn report(
     output: Option<ReportFormat>,
     result: &DeletionResult,
     refusals: &[(Object, Trouble)],
+    code: ExitCode,
 ) -> Result<ExitCode, Failure> {
     match output {
         Some(ReportFormat::Json) => {
@@ -249,32 +332,22 @@ pub fn report(
         Some(ReportFormat::Name) => session.print(|out| names::write_names(out, &result.deleted))?,
         None => session.print(|out| report_text::write_result(out, session.stdout, result))?,
     }
-    if output != Some(ReportFormat::Json) {
-        for (object, trouble) in refusals {
-            session.note(|out| write_failure(out, session.stderr, &refusal(object, trouble)));
-        }
+    for (object, trouble) in refusals {
+        session.note(|out| write_failure(out, session.stderr, &refusal(object, trouble)));
     }
-    Ok(exit_code(result, refusals))
+    Ok(ExitCode::worst([code, refusal_code(refusals)]))
 }
 
-fn exit_code(result: &DeletionResult, refusals: &[(Object, Trouble)]) -> ExitCode {
-    let refused = refusals.iter().map(|(_, trouble)| {
-        // Admission and a successor's UID refuse; a missing right or connection is an error.
-        if is_admission(trouble) || trouble.is_conflict() { ExitCode::Refused } else { ExitCode::Error }
-    });
-    let rest = match result.outcome {
-        Outcome::Complete | Outcome::CompleteWithGaps | Outcome::NotWaited | Outcome::Refused => {
-            ExitCode::Done
-        }
-        Outcome::Unverified | Outcome::Stalled | Outcome::TimedOut => ExitCode::Unfinished,
-        Outcome::Interrupted => ExitCode::Interrupted,
-    };
-    ExitCode::worst(refused.chain([rest]))
+/// Admission and a successor's UID refuse; a missing right or connection is an error.
+fn refusal_code(refusals: &[(Object, Trouble)]) -> ExitCode {
+    ExitCode::worst(refusals.iter().map(|(_, trouble)| {
+        if is_admission(trouble) || is_replaced(trouble) { ExitCode::Refused } else { ExitCode::Error }
+    }))
 }
 
 /// Why a DELETE was refused, for a person.
-fn refusal(object: &Object, trouble: &Trouble) -> Failure {
-    if trouble.is_conflict() {
+pub fn refusal(object: &Object, trouble: &Trouble) -> Failure {
+    if is_replaced(trouble) {
         let name = object.reference().short();
         return Failure::refused(format!(
             "{name} was replaced meanwhile by another object of that name: nothing was deleted ({})",
@@ -285,19 +358,33 @@ fn refusal(object: &Object, trouble: &Trouble) -> Failure {
     Failure::from(trouble.clone())
 }
 
-fn refusal_finding(session: &Session, object: &Object, trouble: &Trouble) -> Option<diagnosis::Finding> {
-    is_admission(trouble).then(|| {
+fn refusal_findings(session: &Session, refusals: &[(Object, Trouble)]) -> Vec<Finding> {
+    let by_admission = refusals.iter().filter(|(_, trouble)| is_admission(trouble));
+    let finding = |(object, trouble): &(Object, Trouble)| {
         diagnosis::refused_delete(&object.reference(), &probes::reply(Err(trouble.clone())), &session.caller)
-    })
+    };
+    by_admission.map(finding).collect()
+}
+
+/// Whether another object bears the name now: the precondition on the UID says so, in the API server's own words
+/// (`apiserver/pkg/storage/interfaces.go`, Preconditions.Check). Other conflicts mean something else.
+pub fn is_replaced(trouble: &Trouble) -> bool {
+    trouble.is_conflict() && !is_admission(trouble) && words(trouble).contains("UID in precondition")
 }
 
 /// Whether it is admission that refuses, not a missing right: the server's own wording tells
 /// (`apiserver/pkg/admission/plugin/webhook/errors/statuserror.go`, `.../policy/validating/dispatcher.go`).
 pub fn is_admission(trouble: &Trouble) -> bool {
     let words = words(trouble);
-    ["denied the request", "denied request", "failed calling webhook", "ValidatingAdmissionPolicy"]
-        .iter()
-        .any(|phrase| words.contains(phrase))
+    [
+        "denied the request",
+        "denied request",
+        "failed calling webhook",
+        "ValidatingAdmissionPolicy",
+        "does not support dry run",
+    ]
+    .iter()
+    .any(|phrase| words.contains(phrase))
 }
 
 /// The server's own words.

@@ -8,10 +8,12 @@ use futures::StreamExt;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinHandle;
 
+use super::interrupt::Interrupt;
 use crate::cluster::assist::Assistant;
 use crate::cluster::connect::Cluster;
 use crate::cluster::metadata;
 use crate::cluster::watch::{self, Scope};
+use crate::model::catalog::Gap;
 use crate::model::diagnosis::Diagnosis;
 use crate::model::forecast::Forecast;
 use crate::model::graph::OwnerGraph;
@@ -23,8 +25,18 @@ use crate::render::progress::ProgressView;
 const TICK: Duration = Duration::from_millis(100);
 /// Without a change for so long, the cause is looked for.
 const EARLY: Duration = Duration::from_secs(10);
-/// Lists in flight during the final sweep.
+/// Requests in flight during the final sweep.
 const SWEEPS: usize = 8;
+/// How long a sweep may take. Lists that take longer are not waited for: a time limit is a promise.
+const LONGEST_SWEEP: Duration = Duration::from_secs(30);
+/// How long a living controller may take to make its next object; a StatefulSet's takes some seconds (case C34).
+const SUCCESSION: Duration = Duration::from_secs(5);
+
+/// At the time limit: how long to wait for one more change. The collector of a default controller manager deletes 14
+/// to 20 objects a second (case C38).
+const LAST_LOOK: Duration = Duration::from_millis(1500);
+/// What has not changed for so long does not move.
+const LONGEST_PAUSE_SECONDS: i64 = 10;
 
 /// How long to follow.
 #[derive(Debug, Clone, Copy)]
@@ -43,19 +55,23 @@ pub enum End {
     /// Nothing changed for the stall timeout.
     Stalled,
     /// The time limit was reached.
-    TimedOut,
+    TimedOut {
+        /// It still moves: something changed after the limit, too.
+        moving: bool,
+    },
     /// The user pressed Ctrl-C.
     Interrupted,
     /// What is left may not be looked at.
     NotReadable,
-    /// There was no answer for longer than the stall timeout.
-    ConnectionLost(String),
+    /// What is left could not be looked at for longer than the stall timeout, though we tried.
+    Blind(Vec<Gap>),
 }
 
 /// A deletion that is being followed.
 pub struct Following {
     cluster: Cluster,
     scopes: Vec<Scope>,
+    survivors: Vec<Object>,
     observations: UnboundedReceiver<Observation>,
     /// How far it has come.
     pub progress: Progress,
@@ -63,9 +79,12 @@ pub struct Following {
     pub assistant: Option<Assistant>,
     /// What the last sweep found, by UID.
     pub present: BTreeMap<Uid, Object>,
-    /// Qualified names of the resources that the last sweep could not list.
-    pub unswept: BTreeSet<String>,
+    /// What the last sweep proved to be gone, where its kind could not be listed.
+    pub absent: BTreeSet<Uid>,
+    /// The kinds that the last sweep could not list, by qualified resource name.
+    pub unswept: BTreeMap<String, Gap>,
     started: Timestamp,
+    ended: Option<Timestamp>,
 }
 
 impl Following {
@@ -80,12 +99,15 @@ impl Following {
         Self {
             cluster: cluster.clone(),
             scopes,
+            survivors: survivors(graph, forecast),
             observations,
             progress: Progress::new(graph, forecast, started),
             assistant: None,
             present: BTreeMap::new(),
-            unswept: BTreeSet::new(),
+            absent: BTreeSet::new(),
+            unswept: BTreeMap::new(),
             started,
+            ended: None,
         }
     }
 
@@ -93,6 +115,7 @@ impl Following {
     pub fn follow_only(&mut self, graph: &OwnerGraph, forecast: &Forecast) {
         let gone: Vec<Uid> = self.progress.deleted().map(|object| object.uid.clone()).collect();
         self.progress = Progress::new(graph, forecast, self.started);
+        self.survivors = survivors(graph, forecast);
         gone.into_iter().for_each(|uid| self.gone(uid));
     }
 
@@ -101,15 +124,29 @@ impl Following {
         self.progress.observe(Observation::Gone(uid), Timestamp::now());
     }
 
+    /// Looks at one object: it may have gone between being found and being listed, where no watch tells of it.
+    pub async fn look_at(&mut self, object: &Object) {
+        let found =
+            metadata::get(&self.cluster, &object.resource, object.namespace.as_deref(), &object.name).await;
+        match found {
+            Ok(None) => self.gone(object.uid.clone()),
+            Ok(Some(found)) => {
+                self.progress.observe(Observation::Seen(Box::new(found)), Timestamp::now());
+            }
+            // The watch tells.
+            Err(_) => {}
+        }
+    }
+
     /// The DELETE was accepted: time counts from now.
     pub fn accepted(&mut self) {
         self.started = Timestamp::now();
         self.progress.begin(self.started);
     }
 
-    /// Seconds since the accepted DELETE.
+    /// Seconds from the accepted DELETE to the end.
     pub fn elapsed_seconds(&self) -> f64 {
-        Timestamp::now().duration_since(self.started).as_secs_f64()
+        self.ended.unwrap_or_else(Timestamp::now).duration_since(self.started).as_secs_f64()
     }
 
     /// Follows until the end. When nothing has changed for a while, `explain` is asked why, its answer is shown, and
@@ -117,22 +154,17 @@ impl Following {
     pub async fn until_end(
         &mut self,
         limits: Limits,
+        interrupt: &mut Interrupt,
         view: &mut ProgressView,
         explain: &dyn Fn(&Progress) -> JoinHandle<Diagnosis>,
     ) -> End {
         let mut early = EarlyWord::default();
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut interrupt = std::pin::pin!(tokio::signal::ctrl_c());
-        loop {
+        let end = loop {
             tokio::select! {
-                _ = &mut interrupt => return End::Interrupted,
-                Some(observation) = self.observations.recv() => {
-                    self.progress.observe(observation, Timestamp::now());
-                    while let Ok(observation) = self.observations.try_recv() {
-                        self.progress.observe(observation, Timestamp::now());
-                    }
-                }
+                () = interrupt.pressed() => break End::Interrupted,
+                Some(observation) = self.observations.recv() => self.take_in(observation),
                 () = help(&mut self.assistant) => {}
                 _ = tick.tick() => {}
             }
@@ -142,14 +174,69 @@ impl Following {
             if limits.stall > EARLY {
                 early.speak(&self.progress, now, view, explain).await;
             }
-            if self.progress.is_complete() {
-                self.sweep().await;
+            let end = self.over(limits, now);
+            // Fresh lists prove the end, and tell what a watch that has silently died does not.
+            if self.progress.is_complete() || matches!(end, Some(End::Stalled | End::TimedOut { .. })) {
+                if interrupt.or(self.sweep()).await.is_none() {
+                    break End::Interrupted;
+                }
                 if self.progress.is_complete() {
-                    return End::Complete;
+                    break End::Complete;
                 }
             }
-            if let Some(end) = self.over(limits, Timestamp::now()) {
-                return end;
+            match end {
+                // The sweep may have seen a change.
+                Some(End::Stalled) => {
+                    if let Some(end) = self.over(limits, Timestamp::now()) {
+                        break end;
+                    }
+                }
+                Some(End::TimedOut { .. }) => break End::TimedOut { moving: self.moves(interrupt).await },
+                Some(end) => break end,
+                None => {}
+            }
+        };
+        self.ended = Some(Timestamp::now());
+        if end == End::Complete {
+            self.await_successors(interrupt).await;
+        }
+        end
+    }
+
+    fn take_in(&mut self, observation: Observation) {
+        self.progress.observe(observation, Timestamp::now());
+        while let Ok(observation) = self.observations.try_recv() {
+            self.progress.observe(observation, Timestamp::now());
+        }
+    }
+
+    /// Whether it moves right now. The first changes of a deletion always come at once, so only the next one tells.
+    async fn moves(&mut self, interrupt: &mut Interrupt) -> bool {
+        let before = self.progress.last_change();
+        if Timestamp::now().duration_since(before).as_secs() >= LONGEST_PAUSE_SECONDS {
+            return false;
+        }
+        let deadline = tokio::time::Instant::now() + LAST_LOOK;
+        while self.progress.last_change() == before {
+            tokio::select! {
+                () = interrupt.pressed() => return false,
+                () = tokio::time::sleep_until(deadline) => return false,
+                Some(observation) = self.observations.recv() => self.take_in(observation),
+                else => return false,
+            }
+        }
+        true
+    }
+
+    /// A living controller makes another in a moment: worth knowing before we leave.
+    async fn await_successors(&mut self, interrupt: &mut Interrupt) {
+        let deadline = tokio::time::Instant::now() + SUCCESSION;
+        while self.progress.awaits_successor() {
+            tokio::select! {
+                () = interrupt.pressed() => return,
+                () = tokio::time::sleep_until(deadline) => return,
+                Some(observation) = self.observations.recv() => self.take_in(observation),
+                else => return,
             }
         }
     }
@@ -168,10 +255,10 @@ impl Following {
     fn over(&self, limits: Limits, now: Timestamp) -> Option<End> {
         let since = |time: Timestamp| Duration::try_from(now.duration_since(time)).unwrap_or_default();
         if limits.timeout.is_some_and(|timeout| since(self.started) >= timeout) {
-            return Some(End::TimedOut);
+            return Some(End::TimedOut { moving: false });
         }
-        if let Some((lost, message)) = self.progress.connection_lost() {
-            return (since(*lost) > limits.stall).then(|| End::ConnectionLost(message.clone()));
+        if let Some((blind, gaps)) = self.progress.blind() {
+            return (since(blind) > limits.stall).then_some(End::Blind(gaps));
         }
         let unreadable = self.progress.unreadable();
         let mut left = self.progress.remaining().peekable();
@@ -182,24 +269,38 @@ impl Following {
     }
 
     /// Fresh lists of every kind in the forecast: proves that nothing of the doomed set is left, finds what was made
-    /// meanwhile, and shows who survived.
+    /// meanwhile, and shows who survived. Where a kind may not be listed, its objects are looked at one by one.
     pub async fn sweep(&mut self) {
+        let deadline = tokio::time::Instant::now() + LONGEST_SWEEP;
         let cluster = &self.cluster;
-        let mut lists = futures::stream::iter(self.scopes.clone())
+        let lists: Vec<_> = futures::stream::iter(self.scopes.clone())
             .map(|scope| async move {
-                let list = metadata::list(cluster, &scope.resource, scope.namespace.as_deref(), "").await;
+                let list = metadata::list(cluster, &scope.resource, scope.namespace.as_deref(), "");
+                let list = tokio::time::timeout_at(deadline, list).await;
                 (scope, list)
             })
-            .buffer_unordered(SWEEPS);
+            .buffer_unordered(SWEEPS)
+            .collect()
+            .await;
         self.present.clear();
-        while let Some((scope, list)) = lists.next().await {
+        self.absent.clear();
+        self.unswept.clear();
+        let mut one_by_one = BTreeSet::new();
+        for (scope, list) in lists {
             let resource = scope.resource.qualified();
             let objects: Vec<Object> = match list {
-                Ok(list) => list.items.into_iter().map(|item| item.object).collect(),
+                Ok(Ok(list)) => list.items.into_iter().map(|item| item.object).collect(),
                 // The kind itself is gone, and all its objects with it.
-                Err(trouble) if trouble.is_not_found() => Vec::new(),
+                Ok(Err(trouble)) if trouble.is_not_found() => Vec::new(),
+                Ok(Err(trouble)) => {
+                    if watch::is_not_allowed(&trouble) {
+                        one_by_one.insert(resource.clone());
+                    }
+                    self.unswept.insert(resource, metadata::gap(&scope.resource, &trouble));
+                    continue;
+                }
                 Err(_) => {
-                    self.unswept.insert(resource);
+                    self.unswept.insert(resource, slow(&scope));
                     continue;
                 }
             };
@@ -209,6 +310,52 @@ impl Following {
             let namespace = scope.namespace;
             self.progress.observe(Observation::Listed { resource, namespace, objects }, Timestamp::now());
         }
+        if !one_by_one.is_empty() {
+            self.sweep_one_by_one(&one_by_one, deadline).await;
+        }
+    }
+
+    async fn sweep_one_by_one(&mut self, resources: &BTreeSet<String>, deadline: tokio::time::Instant) {
+        let mut objects: Vec<Object> = self.progress.remaining().cloned().collect();
+        objects.extend(self.survivors.iter().cloned());
+        objects.retain(|object| resources.contains(&object.resource.qualified()));
+        let cluster = &self.cluster;
+        let answers: Vec<_> = futures::stream::iter(objects)
+            .map(|object| async move {
+                let get = metadata::get(cluster, &object.resource, object.namespace.as_deref(), &object.name);
+                let answer = tokio::time::timeout_at(deadline, get).await;
+                (object, answer)
+            })
+            .buffer_unordered(SWEEPS)
+            .collect()
+            .await;
+        for (object, answer) in answers {
+            let Ok(Ok(found)) = answer else { continue };
+            if found.as_ref().is_none_or(|found| found.uid != object.uid) {
+                self.absent.insert(object.uid.clone());
+                self.gone(object.uid.clone());
+            }
+            if let Some(found) = found {
+                self.present.insert(found.uid.clone(), found.clone());
+                self.progress.observe(Observation::Seen(Box::new(found)), Timestamp::now());
+            }
+        }
+    }
+}
+
+/// What the forecast does not doom.
+fn survivors(graph: &OwnerGraph, forecast: &Forecast) -> Vec<Object> {
+    let entries = forecast.entries.iter().filter(|entry| !entry.fate.is_doomed());
+    entries.map(|entry| graph.object(entry.object).clone()).collect()
+}
+
+fn slow(scope: &Scope) -> Gap {
+    Gap {
+        resource: scope.resource.plural.clone(),
+        group: scope.resource.group.clone(),
+        version: None,
+        reason: metadata::NO_ANSWER.to_owned(),
+        message: format!("no list within {} s", LONGEST_SWEEP.as_secs()),
     }
 }
 
@@ -237,7 +384,7 @@ impl EarlyWord {
     ) {
         let change = progress.last_change();
         let due = self.asked_for != Some(change) && now >= progress.stalls_at(EARLY.as_secs_f64());
-        if due && self.answer.is_none() && progress.connection_lost().is_none() {
+        if due && self.answer.is_none() && progress.blind().is_none() {
             self.asked_for = Some(change);
             self.answer = Some(explain(progress));
         }

@@ -7,6 +7,7 @@ pub mod diagnose;
 pub mod ending;
 pub mod flags;
 pub mod follow;
+pub mod interrupt;
 pub mod manifest;
 pub mod offline;
 pub mod orphans;

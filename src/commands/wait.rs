@@ -7,6 +7,7 @@ use super::delete::policy_under_way;
 use super::ending::{self, Ended};
 use super::flags::probing;
 use super::follow::{Following, Limits};
+use super::interrupt::Interrupt;
 use super::session::Session;
 use super::subject::{ClusterScoped, Reading, Subject, gather};
 use crate::cli::WaitArgs;
@@ -41,14 +42,18 @@ pub async fn run(session: &Session, args: &WaitArgs) -> Result<ExitCode, Failure
     refuse_live_targets(&subject)?;
     let policy = common_policy(&subject);
     let plan = forecast(&subject.graph, &subject.targets, policy);
+    let mut interrupt = Interrupt::catch().await;
     let mut following = Following::start(&session.cluster, &subject.graph, &plan);
+    for target in &subject.targets {
+        following.look_at(subject.graph.object(*target)).await;
+    }
     let explain = ending::explainer(session, &subject, probing(args.probe));
     let mut view = ProgressView::stderr(session.stderr, Instant::now());
-    let end = following.until_end(limits, &mut view, &explain).await;
+    let end = following.until_end(limits, &mut interrupt, &mut view, &explain).await;
     view.finish();
     let ended =
         Ended { end: Some(end), following, refusals: Vec::new(), policy, probing: probing(args.probe) };
-    ending::finish(session, args.output, &subject, &plan, ended).await
+    ending::finish(session, args.output, &subject, &plan, ended, &mut interrupt).await
 }
 
 fn refuse_live_targets(subject: &Subject) -> Result<(), Failure> {

@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::catalog::Resource;
+use super::catalog::{Gap, Resource};
 use super::forecast::Forecast;
-use super::graph::OwnerGraph;
+use super::graph::{OwnerGraph, OwnerState};
 use super::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, ObjectRef, Timestamp, Uid};
 
 /// The rate is taken over so many seconds.
@@ -29,17 +29,25 @@ pub enum Observation {
         /// What is there.
         objects: Vec<Object>,
     },
-    /// Objects of this kind cannot be looked at any more, in the server's words.
+    /// Objects of this kind may not be looked at any more.
     Unreadable {
         /// Qualified resource name.
         resource: String,
-        /// Why.
-        message: String,
+        /// Why, in the server's words.
+        gap: Gap,
     },
-    /// There was no answer; we go on trying.
-    ConnectionLost(String),
-    /// There are answers again.
-    ConnectionBack,
+    /// There is no answer about this kind; we go on trying.
+    Lost {
+        /// Qualified resource name.
+        resource: String,
+        /// Why, in the server's words where it has any.
+        gap: Gap,
+    },
+    /// There are answers about this kind again.
+    Back {
+        /// Qualified resource name.
+        resource: String,
+    },
 }
 
 /// What a person wants to know while a deletion is under way.
@@ -95,8 +103,18 @@ pub struct Progress {
     newly_gone: Vec<Uid>,
     last_change: Timestamp,
     history: VecDeque<(Timestamp, usize)>,
-    unreadable: BTreeMap<String, String>,
-    lost: Option<(Timestamp, String)>,
+    unreadable: BTreeMap<String, Gap>,
+    lost: BTreeMap<String, (Timestamp, Gap)>,
+    made: BTreeMap<Uid, ObjectRef>,
+    controlled: Vec<Controlled>,
+    siblings: BTreeSet<Uid>,
+}
+
+/// A target whose controller lives on, and will make another.
+#[derive(Debug, Clone)]
+struct Controlled {
+    target: Uid,
+    controller: Uid,
 }
 
 impl Progress {
@@ -115,7 +133,10 @@ impl Progress {
             last_change: now,
             history: VecDeque::from([(now, 0)]),
             unreadable: BTreeMap::new(),
-            lost: None,
+            lost: BTreeMap::new(),
+            made: BTreeMap::new(),
+            controlled: Vec::new(),
+            siblings: BTreeSet::new(),
         };
         let spared = forecast.entries.iter().filter(|entry| !entry.fate.is_doomed());
         progress.spared.extend(spared.map(|entry| graph.object(entry.object).uid.clone()));
@@ -149,7 +170,31 @@ impl Progress {
                 stack.push((*dependent, depth + 1));
             }
         }
+        progress.expect_successors(graph, forecast, &doomed);
         progress
+    }
+
+    fn expect_successors(&mut self, graph: &OwnerGraph, forecast: &Forecast, doomed: &BTreeSet<usize>) {
+        for target in &forecast.targets {
+            let controller = graph.owners(*target).find_map(|(reference, resolved)| {
+                resolved.owner.filter(|_| reference.controller && resolved.state == OwnerState::Live)
+            });
+            let Some(controller) = controller.filter(|index| !doomed.contains(index)) else { continue };
+            let siblings = graph.dependents(controller).iter().map(|index| graph.object(*index).uid.clone());
+            self.siblings.extend(siblings);
+            self.controlled.push(Controlled {
+                target: graph.object(*target).uid.clone(),
+                controller: graph.object(controller).uid.clone(),
+            });
+        }
+    }
+
+    /// Whether the controller of a target that is gone has yet to make another (reference G11, T9).
+    pub fn awaits_successor(&self) -> bool {
+        self.controlled.iter().any(|expected| {
+            let gone = self.doomed.get(&expected.target).is_none_or(|tracked| tracked.gone);
+            gone && !self.recreated.contains_key(&expected.target)
+        })
     }
 
     /// The DELETE was accepted: stall and rate count from now.
@@ -167,16 +212,16 @@ impl Progress {
             Observation::Listed { resource, namespace, objects } => {
                 self.listed(&resource, namespace.as_deref(), objects)
             }
-            Observation::Unreadable { resource, message } => {
-                self.unreadable.insert(resource, message);
+            Observation::Unreadable { resource, gap } => {
+                self.unreadable.insert(resource, gap);
                 false
             }
-            Observation::ConnectionLost(message) => {
-                self.lost.get_or_insert((now, message));
+            Observation::Lost { resource, gap } => {
+                self.lost.entry(resource).or_insert((now, gap));
                 false
             }
-            Observation::ConnectionBack => {
-                self.lost = None;
+            Observation::Back { resource } => {
+                self.lost.remove(&resource);
                 false
             }
         };
@@ -209,8 +254,29 @@ impl Progress {
             self.note_later(object);
             return changed;
         }
+        self.note_successor(&object);
         self.note_later(object);
         false
+    }
+
+    /// A controller often gives its next object another name; then the first target that has none yet is followed by it.
+    fn note_successor(&mut self, object: &Object) {
+        if self.siblings.contains(&object.uid) {
+            return;
+        }
+        let Some(controller) = object.owners.iter().find(|owner| owner.controller) else { return };
+        let known = self.recreated.values().any(|successor| successor.uid == object.uid);
+        let expected = self.controlled.iter().find(|expected| {
+            expected.controller == controller.uid
+                && !self.recreated.contains_key(&expected.target)
+                && self
+                    .doomed
+                    .get(&expected.target)
+                    .is_some_and(|tracked| tracked.object.resource.qualified() == object.resource.qualified())
+        });
+        if let Some(expected) = expected.filter(|_| !known) {
+            self.recreated.insert(expected.target.clone(), object.clone());
+        }
     }
 
     fn note_later(&mut self, object: Object) {
@@ -219,6 +285,7 @@ impl Progress {
         }
         let hangs = |uid: &Uid| self.doomed.contains_key(uid) || self.later.contains_key(uid);
         if self.later.contains_key(&object.uid) || object.owners.iter().any(|owner| hangs(&owner.uid)) {
+            self.made.entry(object.uid.clone()).or_insert_with(|| object.reference());
             self.later.insert(object.uid.clone(), object);
         }
     }
@@ -235,8 +302,7 @@ impl Progress {
     }
 
     fn listed(&mut self, resource: &str, namespace: Option<&str>, objects: Vec<Object>) -> bool {
-        let present: std::collections::BTreeSet<Uid> =
-            objects.iter().map(|object| object.uid.clone()).collect();
+        let present: BTreeSet<Uid> = objects.iter().map(|object| object.uid.clone()).collect();
         let here = |object: &Object| {
             object.resource.qualified() == resource
                 && namespace.is_none_or(|namespace| object.namespace.as_deref() == Some(namespace))
@@ -309,14 +375,34 @@ impl Progress {
         self.recreated.iter().map(|(was, now)| (&self.doomed[was].object, now))
     }
 
-    /// Kinds that cannot be looked at any more, with the server's words.
-    pub fn unreadable(&self) -> &BTreeMap<String, String> {
+    /// Everything that was made below a doomed object after the delete, each UID once, gone again or not.
+    pub fn made(&self) -> impl Iterator<Item = &ObjectRef> {
+        self.made.values()
+    }
+
+    /// Kinds that may not be looked at any more, by qualified resource name.
+    pub fn unreadable(&self) -> &BTreeMap<String, Gap> {
         &self.unreadable
     }
 
-    /// Since when there is no answer, and what was said last.
-    pub fn connection_lost(&self) -> Option<&(Timestamp, String)> {
-        self.lost.as_ref()
+    /// Since when nothing that is left can be seen, though we go on trying, and the gaps.
+    pub fn blind(&self) -> Option<(Timestamp, Vec<Gap>)> {
+        let mut since = None;
+        let mut gaps = Vec::new();
+        for object in self.remaining().chain(self.made_later()) {
+            let resource = object.resource.qualified();
+            match self.lost.get(&resource) {
+                Some((time, gap)) => {
+                    since = since.max(Some(*time));
+                    gaps.push(gap.clone());
+                }
+                None if self.unreadable.contains_key(&resource) => {}
+                None => return None,
+            }
+        }
+        gaps.sort();
+        gaps.dedup();
+        since.map(|since| (since, gaps))
     }
 
     fn alive(&self) -> impl Iterator<Item = &Tracked> {
@@ -360,6 +446,9 @@ impl Progress {
     }
 
     fn why(&self, object: &Object, now: Timestamp) -> String {
+        if let Some((since, gap)) = self.lost.get(&object.resource.qualified()) {
+            return format!("no answer for {} s: {}", seconds(*since, now), gap.message);
+        }
         let Some(deleted) = object.deleted else { return "not marked yet".to_owned() };
         let mut phrases = Vec::new();
         let left = seconds(now, deleted);
@@ -472,6 +561,75 @@ mod tests {
         progress.observe(Observation::Seen(pod), after(1));
         assert_eq!(progress.stalls_at(60.0), after(360));
         assert_eq!(progress.summary(after(100)).remaining[0].why, "200 s of 300 s grace left");
+    }
+
+    fn gap(message: &str) -> Gap {
+        Gap {
+            resource: "secrets".into(),
+            group: String::new(),
+            version: None,
+            reason: "NoAnswer".into(),
+            message: message.into(),
+        }
+    }
+
+    #[test]
+    fn only_when_nothing_that_is_left_can_be_seen_are_we_blind() {
+        let mut progress = follow("ConfigMap/o\nSecret/a <- ConfigMap/o!", "ConfigMap/o");
+        let lost = |resource: &str| Observation::Lost { resource: resource.into(), gap: gap(resource) };
+        progress.observe(lost("secrets"), after(5));
+        assert_eq!(progress.blind(), None, "the ConfigMap is still in sight");
+        progress.observe(lost("configmaps"), after(7));
+        progress.observe(lost("configmaps"), after(9));
+        let both = vec![gap("configmaps"), gap("secrets")];
+        assert_eq!(progress.blind(), Some((after(7), both)), "since the last sight");
+        progress.observe(Observation::Back { resource: "configmaps".into() }, after(10));
+        assert_eq!(progress.blind(), None);
+        progress.observe(Observation::Gone("ConfigMap/o".into()), after(11));
+        assert_eq!(progress.blind(), Some((after(5), vec![gap("secrets")])));
+    }
+
+    #[test]
+    fn what_may_not_be_seen_any_more_does_not_make_us_blind_by_itself() {
+        let mut progress = follow("ConfigMap/o", "ConfigMap/o");
+        progress.observe(Observation::Unreadable { resource: "configmaps".into(), gap: gap("no") }, after(1));
+        assert_eq!(progress.blind(), None);
+        assert!(progress.unreadable().contains_key("configmaps"));
+    }
+
+    #[test]
+    fn each_object_that_was_made_later_is_counted_gone_again_or_not() {
+        let mut progress = follow("ConfigMap/o\nSecret/a <- ConfigMap/o!", "ConfigMap/o");
+        for generation in 0..3 {
+            let text = format!("Secret/next uid=n{generation} <- ConfigMap/o@ConfigMap/o!");
+            progress.observe(seen(&text), after(generation));
+            progress.observe(Observation::Gone(format!("n{generation}").into()), after(generation));
+        }
+        assert_eq!((progress.made().count(), progress.made_later().count()), (3, 0));
+    }
+
+    #[test]
+    fn the_next_object_of_a_living_controller_is_the_successor_whatever_its_name() {
+        let text = "ReplicaSet/r\nPod/a <- ReplicaSet/r!*\nPod/b <- ReplicaSet/r!*";
+        let mut progress = follow(text, "Pod/a");
+        assert!(!progress.awaits_successor(), "it is still there");
+        progress.observe(seen("Pod/b <- ReplicaSet/r@ReplicaSet/r!*"), after(1));
+        progress.observe(Observation::Gone("Pod/a".into()), after(2));
+        assert!(progress.is_complete() && progress.awaits_successor());
+        progress.observe(seen("Pod/c uid=c <- ReplicaSet/r@ReplicaSet/r!*"), after(3));
+        assert!(!progress.awaits_successor());
+        let pairs: Vec<(&str, &str)> =
+            progress.recreated().map(|(was, now)| (was.name.as_str(), now.name.as_str())).collect();
+        assert_eq!(pairs, [("a", "c")]);
+        assert!(progress.is_complete(), "a successor is nobody's rest");
+    }
+
+    #[test]
+    fn a_controller_that_goes_too_makes_no_successor() {
+        let mut progress = follow("ReplicaSet/r\nPod/a <- ReplicaSet/r!*", "ReplicaSet/r");
+        progress.observe(Observation::Gone("Pod/a".into()), after(2));
+        progress.observe(Observation::Gone("ReplicaSet/r".into()), after(2));
+        assert!(progress.is_complete() && !progress.awaits_successor());
     }
 
     #[test]

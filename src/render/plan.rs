@@ -57,7 +57,8 @@ fn write_counts(
         line.append(by_kind(look, graph, &objects));
         line.write(out, look)
     };
-    line(Role::Bad, "{} will be deleted", &|entry| entry.fate.is_doomed())?;
+    let doomed = format!("{{}} will be deleted (policy {})", forecast.policy.as_str());
+    line(Role::Bad, &doomed, &|entry| entry.fate.is_doomed())?;
     line(Role::Caution, "  of these, {} held by a finalizer", &|entry| {
         entry.held_by.iter().any(|holder| matches!(holder, Holder::Finalizer(_)))
     })?;
@@ -159,7 +160,7 @@ mod tests {
         └─ Secret/e                                   ■ held: waits for finalizer example.test/hold
            └─ Secret/f                                … waits: not touched before Secret/e is really gone
 
-        4 objects will be deleted: Secret ×2, Job ×1, Pod ×1
+        4 objects will be deleted (policy background): Secret ×2, Job ×1, Pod ×1
           of these, 1 object held by a finalizer: Secret ×1
           of these, 1 object not touched before an owner is gone: Secret ×1
         1 object kept: ConfigMap ×1

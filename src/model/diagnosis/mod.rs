@@ -14,6 +14,7 @@ mod inquiry;
 mod ownership;
 mod pod;
 mod reading;
+mod recreated;
 mod remedy;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ use serde::Serialize;
 use self::admission::Refused;
 pub use self::finalizer::{Known, served};
 use self::inquiry::Inquiry;
+pub use self::recreated::recreated_by_owner;
 use super::catalog::Gap;
 use super::command::Caller;
 use super::facts::{Facts, Question, Reply};
@@ -143,6 +145,8 @@ pub struct Actor {
     pub api_service: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<String>,
 }
