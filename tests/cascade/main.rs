@@ -3,13 +3,22 @@
 //! `CASCADE_TEST_KUBECONFIG` runs those that need no control over the servers against an existing cluster instead.
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub, reason = "tests")]
 
+mod cli;
+mod conduct;
 mod connection;
+mod contract;
+mod delete;
 mod diagnosis;
 mod diagnosis_admission;
 mod diagnosis_collector;
 mod diagnosis_container;
 mod diagnosis_state;
+mod faults;
 mod forecast;
+#[cfg(unix)]
+mod pty;
 mod release;
 mod support;
 mod targets;
+mod tree;
+mod wait;
