@@ -59,11 +59,12 @@ pub fn pods(kubeconfig: &Path, namespace: &'static str, middle: usize, leaves: u
         let all = owners.iter().flat_map(|owner| (0..leaves).map(move |leaf| (owner, leaf)));
         create_all(&cluster, &format!("/api/v1/namespaces/{namespace}/pods"), all.map(pod)).await?;
         let plain = |number: usize| json!({ "metadata": { "name": format!("beside-{number}") }, "data": { "k": "v" } });
-        create_all(&cluster, &format!("/api/v1/namespaces/{namespace}/configmaps"), (0..3_000).map(plain)).await?;
+        create_all(&cluster, &format!("/api/v1/namespaces/{namespace}/configmaps"), (0..3_000).map(plain))
+            .await?;
         let text = "x".repeat(8_000);
-        let secret =
-            |number: usize| json!({ "metadata": { "name": format!("beside-{number}") }, "stringData": { "k": text } });
-        create_all(&cluster, &format!("/api/v1/namespaces/{namespace}/secrets"), (0..2_000).map(secret)).await?;
+        let secret = |number: usize| json!({ "metadata": { "name": format!("beside-{number}") }, "stringData": { "k": text } });
+        create_all(&cluster, &format!("/api/v1/namespaces/{namespace}/secrets"), (0..2_000).map(secret))
+            .await?;
         Ok(())
     })?;
     let objects = 1 + middle + middle * leaves + 5_000;
@@ -71,7 +72,12 @@ pub fn pods(kubeconfig: &Path, namespace: &'static str, middle: usize, leaves: u
 }
 
 /// A root, `middle` ConfigMaps below it, `leaves` ConfigMaps below each.
-pub fn config_maps(kubeconfig: &Path, namespace: &'static str, middle: usize, leaves: usize) -> Result<Made, Error> {
+pub fn config_maps(
+    kubeconfig: &Path,
+    namespace: &'static str,
+    middle: usize,
+    leaves: usize,
+) -> Result<Made, Error> {
     let began = Instant::now();
     block_on(kubeconfig, async |cluster| {
         let owners = middle_of(&cluster, namespace, middle).await?;
@@ -93,15 +99,15 @@ async fn middle_of(cluster: &Cluster, namespace: &str, middle: usize) -> Result<
     let path = format!("/api/v1/namespaces/{namespace}/configmaps");
     let root = create_all(cluster, &path, [json!({ "metadata": { "name": "root" } })]).await?;
     let root = &root[0];
-    let between =
-        |number: usize| json!({ "metadata": { "name": format!("middle-{number}"), "ownerReferences": [root] } });
+    let between = |number: usize| json!({ "metadata": { "name": format!("middle-{number}"), "ownerReferences": [root] } });
     create_all(cluster, &path, (0..middle).map(between)).await
 }
 
 fn pod(owner: &Value, leaf: usize) -> Value {
     let name = format!("{}-pod-{leaf}", owner["name"].as_str().unwrap_or_default());
-    let variables: Vec<Value> =
-        (0..20).map(|number| json!({ "name": format!("VARIABLE_{number}"), "value": "a value of some length" })).collect();
+    let variables: Vec<Value> = (0..20)
+        .map(|number| json!({ "name": format!("VARIABLE_{number}"), "value": "a value of some length" }))
+        .collect();
     let container = |name: &str| {
         json!({
             "name": name, "image": "registry.example.test/team/image:1.2.3", "env": variables,
@@ -149,7 +155,8 @@ async fn create_all(
 fn block_on(kubeconfig: &Path, work: impl AsyncFnOnce(Cluster) -> Result<(), Error>) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| Error::new(error.to_string()))?.block_on(async {
-        let options = ConnectionOptions { kubeconfig: Some(kubeconfig.to_owned()), ..ConnectionOptions::default() };
+        let options =
+            ConnectionOptions { kubeconfig: Some(kubeconfig.to_owned()), ..ConnectionOptions::default() };
         work(Cluster::connect(&options).await.map_err(|failure| Error::new(failure.message))?).await
     })
 }

@@ -132,7 +132,7 @@ pub async fn finish(
     ended: Ended,
     interrupt: &mut Interrupt,
 ) -> Result<ExitCode, Failure> {
-    let code = end_code(ended.end.as_ref());
+    let mut code = end_code(ended.end.as_ref());
     let mut result = DeletionResult::new(outcome(&ended, plan, code), ended.policy);
     result.elapsed_seconds = ended.following.elapsed_seconds();
     result.gaps.clone_from(&plan.gaps);
@@ -161,6 +161,8 @@ pub async fn finish(
         (Some(End::TimedOut { .. }), Some((_, gaps))) => result.gaps.extend(gaps),
         (Some(End::Stalled | End::TimedOut { .. }), _) => {
             if interrupt.or(explain(session, subject, &ended, &mut result)).await.is_none() {
+                code = ExitCode::Interrupted;
+                result.outcome = Outcome::Interrupted;
                 result.unchecked.push(Unchecked {
                     check: "why it does not go".to_owned(),
                     why: "interrupted while looking".to_owned(),
@@ -210,7 +212,7 @@ fn outcome(ended: &Ended, plan: &Forecast, code: ExitCode) -> Outcome {
 /// nobody looked again nothing is said of them.
 fn survivors(subject: &Subject, plan: &Forecast, ended: &Ended, result: &mut DeletionResult) {
     let following = &ended.following;
-    if matches!(ended.end, None | Some(End::Interrupted)) {
+    if matches!(ended.end, None | Some(End::Interrupted)) || following.progress.blind().is_some() {
         return;
     }
     let graph = &subject.graph;
@@ -331,6 +333,9 @@ pub fn report(
         }
         Some(ReportFormat::Name) => session.print(|out| names::write_names(out, &result.deleted))?,
         None => session.print(|out| report_text::write_result(out, session.stdout, result))?,
+    }
+    if result.outcome == Outcome::Interrupted && output.is_some() {
+        session.note(|out| notes::write_interrupted(out, session.stderr));
     }
     for (object, trouble) in refusals {
         session.note(|out| write_failure(out, session.stderr, &refusal(object, trouble)));

@@ -28,7 +28,7 @@ const EARLY: Duration = Duration::from_secs(10);
 /// Requests in flight during the final sweep.
 const SWEEPS: usize = 8;
 /// How long a sweep may take. Lists that take longer are not waited for: a time limit is a promise.
-const LONGEST_SWEEP: Duration = Duration::from_secs(30);
+const LONGEST_SWEEP: Duration = Duration::from_secs(15);
 /// How long a living controller may take to make its next object; a StatefulSet's takes some seconds (case C34).
 const SUCCESSION: Duration = Duration::from_secs(5);
 
@@ -176,7 +176,7 @@ impl Following {
             }
             let end = self.over(limits, now);
             // Fresh lists prove the end, and tell what a watch that has silently died does not.
-            if self.progress.is_complete() || matches!(end, Some(End::Stalled | End::TimedOut { .. })) {
+            if self.progress.is_complete() || !matches!(end, None | Some(End::Blind(_))) {
                 if interrupt.or(self.sweep()).await.is_none() {
                     break End::Interrupted;
                 }
@@ -293,14 +293,19 @@ impl Following {
                 // The kind itself is gone, and all its objects with it.
                 Ok(Err(trouble)) if trouble.is_not_found() => Vec::new(),
                 Ok(Err(trouble)) => {
+                    let gap = metadata::gap(&scope.resource, &trouble);
                     if watch::is_not_allowed(&trouble) {
                         one_by_one.insert(resource.clone());
+                    } else {
+                        self.lost(&resource, &gap);
                     }
-                    self.unswept.insert(resource, metadata::gap(&scope.resource, &trouble));
+                    self.unswept.insert(resource, gap);
                     continue;
                 }
                 Err(_) => {
-                    self.unswept.insert(resource, slow(&scope));
+                    let gap = slow(&scope);
+                    self.lost(&resource, &gap);
+                    self.unswept.insert(resource, gap);
                     continue;
                 }
             };
@@ -313,6 +318,11 @@ impl Following {
         if !one_by_one.is_empty() {
             self.sweep_one_by_one(&one_by_one, deadline).await;
         }
+    }
+
+    fn lost(&mut self, resource: &str, gap: &Gap) {
+        let lost = Observation::Lost { resource: resource.to_owned(), gap: gap.clone() };
+        self.progress.observe(lost, Timestamp::now());
     }
 
     async fn sweep_one_by_one(&mut self, resources: &BTreeSet<String>, deadline: tokio::time::Instant) {

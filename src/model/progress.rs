@@ -236,6 +236,7 @@ impl Progress {
     }
 
     fn seen(&mut self, object: Object) -> bool {
+        self.lost.remove(&object.resource.qualified());
         if let Some(tracked) = self.doomed.get_mut(&object.uid) {
             // A late event about an object that is known to be gone does not bring it back.
             if tracked.gone {
@@ -302,6 +303,7 @@ impl Progress {
     }
 
     fn listed(&mut self, resource: &str, namespace: Option<&str>, objects: Vec<Object>) -> bool {
+        self.lost.remove(resource);
         let present: BTreeSet<Uid> = objects.iter().map(|object| object.uid.clone()).collect();
         let here = |object: &Object| {
             object.resource.qualified() == resource

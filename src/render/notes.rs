@@ -36,6 +36,11 @@ pub fn write_server_warnings(out: &mut impl io::Write, look: Look, warnings: &[S
     warnings.iter().try_for_each(|warning| Line::new().plain(format!("Warning: {warning}")).write(out, look))
 }
 
+/// Ctrl-C, where standard output holds a document that a program reads.
+pub fn write_interrupted(out: &mut impl io::Write, look: Look) -> io::Result<()> {
+    Line::new().plain("interrupted: what the server has accepted goes on without us").write(out, look)
+}
+
 /// The server answered 200 and changed nothing: a Pod that waits for its kubelet keeps its policy (reference C.4).
 pub fn write_switch_without_effect(
     out: &mut impl io::Write,

@@ -1,1 +1,131 @@
-//! to do
+//! `wait`: joining a deletion that somebody else began.
+
+use serde_json::{Value, json};
+
+use crate::conduct::{end, start};
+use crate::contract;
+use crate::delete::is_untouched;
+use crate::support::{HOLD, World, names};
+
+#[track_caller]
+fn wait(world: &World, arguments: &[&str], code: i32) -> Value {
+    let result = world.cascade(&[&["wait"], arguments, &["-o", "json"]].concat()).expect(code).json();
+    contract::result(&result);
+    result
+}
+
+#[test]
+fn what_is_not_there_was_waited_for() {
+    let world = World::new("wait-absent");
+    let result = wait(&world, &["cm/absent"], 0);
+    assert_eq!((&result["outcome"], &result["deleted"]), (&json!("complete"), &json!([])));
+    assert_eq!(wait(&world, &["cm", "-l", "app=nobody"], 0)["outcome"], "complete");
+    let run = world.cascade(&["wait", "cm/absent"]).expect(0);
+    assert_eq!(run.stdout, "");
+}
+
+#[test]
+fn a_live_target_is_an_error_with_a_hint_even_beside_others() {
+    let world = World::new("wait-live");
+    world.thing("ConfigMap", "live", &[], &[]);
+    world.thing("ConfigMap", "going", &[], &[HOLD]);
+    world.delete_raw("ConfigMap/going", &json!({}));
+    for targets in [&["cm/live"][..], &["cm/absent", "cm/live"], &["cm/going", "cm/live"]] {
+        let run = world.cascade(&[&["wait"], targets, &["-o", "json"]].concat()).expect(1);
+        assert_eq!(run.stdout, "");
+        assert!(run.stderr.contains("ConfigMap/live is not being deleted"), "{}", run.stderr);
+        assert!(
+            run.stderr.contains("hint:") && run.stderr.contains("kubectl cascade delete"),
+            "{}",
+            run.stderr
+        );
+    }
+    assert!(is_untouched(&world, "ConfigMap/live"));
+    world.free("ConfigMap/going");
+}
+
+#[test]
+fn a_foreground_deletion_is_followed_to_its_end() {
+    let world = World::new("wait-foreground");
+    world.thing("ConfigMap", "own", &[], &[]);
+    world.thing("Secret", "held", &["ConfigMap/own!"], &[HOLD]);
+    world.delete_raw("ConfigMap/own", &json!({ "propagationPolicy": "Foreground" }));
+    world.until("it is under way", || !is_untouched(&world, "Secret/held"));
+    let stalled = wait(&world, &["cm/own", "--stall-timeout", "1s"], 3);
+    assert_eq!((&stalled["outcome"], &stalled["policy"]), (&json!("stalled"), &json!("foreground")));
+    assert_eq!(stalled["findings"][0]["object"]["name"], "held");
+    assert_eq!(wait(&world, &["cm/own", "--timeout", "1s"], 3)["outcome"], "timed-out");
+    let child = start(&world, None, &["wait", "cm/own", "-o", "json"]);
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    world.free("Secret/held");
+    let result = end(child).expect(0).json();
+    contract::result(&result);
+    assert_eq!(names(&result["deleted"]), ["ConfigMap/own", "Secret/held"]);
+}
+
+#[test]
+fn the_policy_follows_from_the_finalizers() {
+    let world = World::new("wait-policy");
+    world.thing("ConfigMap", "plain", &[], &[HOLD]);
+    world.delete_raw("ConfigMap/plain", &json!({ "propagationPolicy": "Background" }));
+    assert_eq!(wait(&world, &["cm/plain", "--timeout", "1s"], 3)["policy"], "background");
+    world.free("ConfigMap/plain");
+}
+
+#[test]
+fn several_targets_are_waited_for_together() {
+    let world = World::new("wait-several");
+    for name in ["a", "b"] {
+        world.thing("ConfigMap", name, &[], &[HOLD]);
+        world.delete_raw(&format!("ConfigMap/{name}"), &json!({}));
+    }
+    world.free("ConfigMap/a");
+    let result = wait(&world, &["cm/a", "cm/b", "cm/absent", "--timeout", "1s"], 3);
+    assert_eq!(names(&result["remaining"]), ["ConfigMap/b"]);
+    world.free("ConfigMap/b");
+    assert_eq!(wait(&world, &["cm/a", "cm/b"], 0)["outcome"], "complete");
+}
+
+/// C34: a successor of the same name is another object.
+#[test]
+fn a_successor_counts_as_gone() {
+    let world = World::new("wait-successor");
+    world.thing("ConfigMap", "own", &[], &[HOLD]);
+    let old = world.uid("ConfigMap/own");
+    world.delete_raw("ConfigMap/own", &json!({}));
+    let child = start(&world, None, &["wait", "cm/own", "-o", "json", "--timeout", "60s"]);
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    world.free("ConfigMap/own");
+    world.thing("ConfigMap", "own", &[], &[]);
+    let result = end(child).expect(0).json();
+    assert_eq!(result["deleted"][0]["uid"], json!(old));
+    if let Some(pair) = result["recreated"].as_array().unwrap().first() {
+        assert_eq!(pair["was"]["uid"], json!(old));
+    }
+    assert!(is_untouched(&world, "ConfigMap/own"));
+}
+
+#[test]
+fn a_namespace_is_waited_for_with_all_that_is_in_it() {
+    let world = World::new("wait-namespace");
+    world.thing("ConfigMap", "held", &[], &[HOLD]);
+    let target = format!("ns/{}", world.namespace);
+    world.kubectl().run(&["delete", &target, "--wait=false"]).unwrap();
+    world.until("its content goes", || !is_untouched(&world, "ConfigMap/held"));
+    let stalled = wait(&world, &[&target, "--stall-timeout", "3s"], 3);
+    assert!(names(&stalled["remaining"]).contains(&"ConfigMap/held".to_owned()), "{stalled:#}");
+    assert!(names(&stalled["remaining"]).contains(&format!("Namespace/{}", world.namespace)));
+    world.free("ConfigMap/held");
+    assert_eq!(wait(&world, &[&target], 0)["remaining"], json!([]));
+}
+
+#[test]
+fn names_of_what_went_come_one_a_line() {
+    let world = World::new("wait-name");
+    world.thing("ConfigMap", "own", &[], &[HOLD]);
+    world.delete_raw("ConfigMap/own", &json!({}));
+    let child = start(&world, None, &["wait", "cm/own", "-o", "name"]);
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    world.free("ConfigMap/own");
+    assert_eq!(end(child).expect(0).stdout, "configmap/own\n");
+}
