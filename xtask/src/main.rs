@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-//! What a contributor runs: `cargo xtask test`, `demo`, `docs`, `fuzz-forecast`.
-=======
-//! What a contributor runs: `cargo xtask test`, `cargo xtask demo`, `cargo xtask bench`.
->>>>>>> a63f3cc (Measure: whole processes, interleaved, against the floor, on a control plane of its own)
+//! What a contributor runs: `cargo xtask test`, `demo`, `bench`, `docs`, `fuzz-forecast`.
 
 mod demo;
 mod fuzz;
@@ -30,17 +26,14 @@ enum Task {
     Docs,
     /// Show the plugin at work on a real control plane.
     Demo(demo::Arguments),
-<<<<<<< HEAD
     /// Compare the forecast with the real collector on random ownership graphs.
     FuzzForecast(fuzz::Arguments),
-=======
     /// Measure the plugin on a control plane of its own; `--help` after `--` tells what.
     Bench {
         /// Handed to the benchmark.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
->>>>>>> a63f3cc (Measure: whole processes, interleaved, against the floor, on a control plane of its own)
 }
 
 fn main() -> ExitCode {
@@ -48,11 +41,8 @@ fn main() -> ExitCode {
         Task::Test => steps::test(),
         Task::Docs => steps::docs(),
         Task::Demo(arguments) => demo::run(&arguments),
-<<<<<<< HEAD
         Task::FuzzForecast(arguments) => fuzz::run(&arguments),
-=======
         Task::Bench { arguments } => steps::bench(&arguments),
->>>>>>> a63f3cc (Measure: whole processes, interleaved, against the floor, on a control plane of its own)
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -20,19 +20,18 @@ pub(crate) fn test() -> Result<(), Error> {
     say(&format!("everything passed in {:.0} s", began.elapsed().as_secs_f64()))
 }
 
-<<<<<<< HEAD
 /// Writes the generated documentation. The tests that compare it know what belongs there; they write it, too.
 pub(crate) fn docs() -> Result<(), Error> {
     let test = "generated::what_is_generated_is_what_the_command_line_says";
     let arguments = ["test", "--quiet", "--test", "repository", "--", "--exact", test];
     run_cargo(&arguments, &[("CASCADE_WRITE_DOCS", "1")])
-=======
+}
+
 /// Builds everything in the release profile and measures.
 pub(crate) fn bench(arguments: &[String]) -> Result<(), Error> {
     control_plane::binaries()?;
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     cargo(&[&["bench", "--bench", "cascade", "--"], words.as_slice()].concat())
->>>>>>> a63f3cc (Measure: whole processes, interleaved, against the floor, on a control plane of its own)
 }
 
 /// Runs one step between a line with its name and a line with its time.
