@@ -52,9 +52,19 @@ pub fn commands(finding: &Value) -> Vec<&str> {
     remedies.filter_map(|remedy| remedy["command"].as_str()).collect()
 }
 
-/// Runs a suggested command in a shell, as a user would paste it; `--yes` stands in for the user's answer.
+/// Runs a suggested command in a shell, as a user would paste it; `--yes` and the digest stand in for what a user
+/// answers on a terminal.
 #[track_caller]
 pub fn paste(world: &World, command: &str) -> Run {
+    if command.starts_with("kubectl cascade release") && !command.contains("--confirm") {
+        let first = shell(world, &format!("{command} -o json")).expect(4).json();
+        return shell(world, first["command"].as_str().unwrap_or_else(|| panic!("{first:#}")));
+    }
+    shell(world, command)
+}
+
+#[track_caller]
+fn shell(world: &World, command: &str) -> Run {
     let plugin = std::path::Path::new(env!("CARGO_BIN_EXE_kubectl-cascade")).parent().unwrap();
     let kubectl = world.kubectl().program().parent().unwrap();
     let path = std::env::join_paths([plugin, kubectl, "/usr/bin".as_ref(), "/bin".as_ref()]).unwrap();

@@ -67,7 +67,8 @@ fn a_crd_waits_for_an_instance_whose_controller_is_gone() {
     assert!(finding["also"].as_array().unwrap().contains(&json!("crd-waits-for-instances")), "{finding:#}");
     let never = finding["remedies"].as_array().unwrap().last().unwrap();
     assert!(never["text"].as_str().unwrap().contains("do not remove customresourcecleanup"), "{finding:#}");
-    let remove = commands(finding).into_iter().find(|command| command.starts_with("kubectl patch")).unwrap();
+    let remove =
+        commands(finding).into_iter().find(|command| command.starts_with("kubectl cascade release")).unwrap();
     paste(&world, remove).expect(0);
     world.until("the CRD is gone", || world.kubectl().run(&["get", &name]).is_err());
 }

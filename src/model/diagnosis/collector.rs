@@ -5,8 +5,10 @@
 use super::admission::Refused;
 use super::candidate::Suspects;
 use super::inquiry::{Inquiry, span};
-use super::reading::Reading;
-use super::{Actor, Cause, Finding, Remedy, Verdict};
+use serde_json::Value;
+
+use super::reading::{Reading, read};
+use super::{Actor, Cause, Evidence, Finding, Probing, Remedy, Verdict};
 use crate::model::facts::{Identity, Question, Reply, Subject};
 use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, ObjectRef, Timestamp};
 
@@ -35,10 +37,37 @@ impl Inquiry<'_> {
             identity,
         };
         let mut finding = self.refused_or_idle(index, chain, Refused::Finalizer(finalizer), question)?;
+        if finding.is_vague() {
+            self.unreadable_dependents(&mut finding);
+        }
         if let Some(remedy) = self.background(index, None) {
             finding.remedies.insert(0, remedy);
         }
         Some(finding)
+    }
+
+    /// A kind whose objects exist and cannot be read may hold a blocking dependent: the collector waits for it, and
+    /// nobody sees it (F17). A kind that we may not read, or whose server is silent, is no such sign.
+    fn unreadable_dependents(&self, finding: &mut Finding) {
+        let says = ["conversion webhook", "(re)initializing", "corrupt object", "not decodable"];
+        let gaps = &self.graph.snapshot().gaps;
+        let Some(gap) = gaps.iter().find(|gap| says.iter().any(|words| gap.message.contains(words))) else {
+            return;
+        };
+        let kind = format!("{}.{}", gap.resource, gap.group);
+        let before = std::mem::replace(&mut finding.cause, Cause::KindUnreadable);
+        finding.also.retain(|cause| *cause != Cause::KindUnreadable);
+        finding.also(before);
+        finding.summary = format!(
+            "{} waits, and {kind} cannot be read: a dependent of that kind may hold it",
+            finding.object.short()
+        );
+        finding.evidence.insert(0, Evidence { source: format!("LIST {kind}"), text: gap.message.clone() });
+        finding.remedies.clear();
+        finding.remedies.push(Remedy::text(
+            "restore the conversion webhook of that kind, or set spec.conversion.strategy of its CRD to None (fields may \
+             be lost). Its objects are healthy: never use the unsafe delete for them",
+        ));
     }
 
     /// Explains a live object that the collector should delete: nothing in its references speaks against it.
@@ -154,7 +183,7 @@ impl Inquiry<'_> {
             finding.remedies.push(restart);
             return finding;
         }
-        if let Some(finding) = self.canary(chain, &leaf) {
+        if let Some(finding) = self.canary(index, chain, &leaf) {
             return finding;
         }
         if let Some(finding) = self.rights(index, chain, &leaf, what, impersonated) {
@@ -299,27 +328,91 @@ impl Inquiry<'_> {
         }
     }
 
-    /// Whether the collector collects at all (P7); only with `--probe=canary`.
-    fn canary(&mut self, chain: &[ObjectRef], leaf: &ObjectRef) -> Option<Finding> {
+    /// Whether the collector collects at all (P7), and whether it frees the object once it looks again (P8); only with
+    /// `--probe=canary`.
+    fn canary(&mut self, index: usize, chain: &[ObjectRef], leaf: &ObjectRef) -> Option<Finding> {
         let namespace = leaf.namespace.clone().unwrap_or_else(|| "default".to_owned());
         let question = Question::Canary { namespace };
         let reply = self.ask(&question)?;
-        // The canary was still there at the end of its time.
-        if let Reply::Answer { body, .. } = reply
-            && body["collected"] == false
-        {
-            let mut finding = Finding::new(
-                Cause::CollectorDown,
-                Verdict::Proven,
-                chain,
-                leaf,
-                format!("{} waits for the garbage collector, which does not collect", leaf.short()),
-            );
-            finding.evidence(question.source(), body["text"].as_str().unwrap_or_default());
-            finding.remedies.push(Remedy::text("restart or repair kube-controller-manager"));
-            return Some(finding);
+        let text = reply.body().and_then(|body| body["text"].as_str()).unwrap_or_default().to_owned();
+        let name = leaf.short();
+        match reply.body().map(|body| &body["collected"]) {
+            Some(Value::Bool(true)) => {}
+            Some(Value::Bool(false)) => {
+                let mut finding = Finding::new(
+                    Cause::CollectorDown,
+                    Verdict::Proven,
+                    chain,
+                    leaf,
+                    format!("{name} waits for the garbage collector, which does not collect"),
+                );
+                finding.evidence(question.source(), text);
+                finding.remedies.push(Remedy::text("restart or repair kube-controller-manager"));
+                return Some(finding);
+            }
+            _ => {
+                // A write is the only probe that sees a full etcd (F24): a dry run stores nothing.
+                if read(reply, Identity::Caller) == Reading::StorageFull {
+                    let mut finding = Finding::new(
+                        Cause::StorageFull,
+                        Verdict::Proven,
+                        chain,
+                        leaf,
+                        format!("{name} does not go: etcd is full and refuses every write but a deletion"),
+                    );
+                    finding.evidence(question.source(), reply.trouble().unwrap_or_default());
+                    finding.remedies.push(Remedy::text(
+                        "defragment etcd or raise its quota, then clear its NOSPACE alarm",
+                    ));
+                    return Some(finding);
+                }
+                if self.case.probing == Probing::Canary {
+                    self.unchecked(question.source(), reply.trouble().unwrap_or(text));
+                }
+                return None;
+            }
         }
-        None
+        let nudge = Question::Nudge(Subject::of(self.graph.object(index)));
+        let reply = self.ask(&nudge)?;
+        let freed = match reply {
+            Reply::Refused { code: 404, .. } => true,
+            Reply::Answer { body, .. } => {
+                body["metadata"]["uid"] != *leaf.uid.as_str()
+                    || self.graph.object(index).finalizers.len()
+                        > body["metadata"]["finalizers"].as_array().map_or(0, Vec::len)
+            }
+            _ => {
+                self.note(&nudge, reply);
+                return None;
+            }
+        };
+        let (cause, verdict, text) = if freed {
+            (
+                Cause::CollectorBackoff,
+                Verdict::Proven,
+                format!(
+                    "{name} was only waiting for the garbage collector's next try, and went when it looked again"
+                ),
+            )
+        } else {
+            (
+                Cause::CollectorStale,
+                Verdict::Consistent,
+                format!(
+                    "{name} could go, and the garbage collector works, but does not free it even when it is made to look \
+                     again: its picture of the cluster seems stale"
+                ),
+            )
+        };
+        let mut finding = Finding::new(cause, verdict, chain, leaf, text);
+        finding.evidence(question.source(), "collected");
+        finding.evidence(nudge.source(), if freed { "freed" } else { "no effect" });
+        finding.remedies.push(if freed {
+            Remedy::text("nothing: it is on its way")
+        } else {
+            Remedy::text("restart the leading kube-controller-manager")
+        });
+        Some(finding)
     }
 
     /// Whether a controller manager leads (P6), as the Lease stands: one that died a moment ago still seems to.

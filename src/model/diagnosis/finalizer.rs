@@ -257,7 +257,7 @@ impl Inquiry<'_> {
                 } else if self.stale_lease(&mut finding) {
                     finding.also(Cause::CollectorDown);
                 }
-                finding.remedies.extend(self.remove_finalizer(index, finalizer, known.leaves));
+                finding.remedies.extend(self.remove_finalizer(index, finalizer));
             }
             None => {
                 let runs = self.controllers(index, finalizer, &mut finding);
@@ -268,11 +268,7 @@ impl Inquiry<'_> {
                 finding.remedies.push(Remedy::text(format!(
                     "start or repair the controller that serves {finalizer}: it cleans up and removes the finalizer itself"
                 )));
-                finding.remedies.extend(self.remove_finalizer(
-                    index,
-                    finalizer,
-                    "what its controller would have cleaned up stays, outside the cluster too",
-                ));
+                finding.remedies.extend(self.remove_finalizer(index, finalizer));
             }
         }
         finding
@@ -309,11 +305,7 @@ impl Inquiry<'_> {
             );
         }
         finding.remedies.push(Remedy::text("make sure that kube-controller-manager runs, and give it time"));
-        finding.remedies.extend(self.remove_finalizer(
-            index,
-            JOB_TRACKING,
-            known(JOB_TRACKING).map_or("", |known| known.leaves),
-        ));
+        finding.remedies.extend(self.remove_finalizer(index, JOB_TRACKING));
         finding
     }
 

@@ -6,6 +6,7 @@ use super::inquiry::Inquiry;
 use super::reading::Reading;
 use crate::model::facts::{Identity, Question, Subject};
 use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, ObjectRef, Uid};
+use crate::model::release::leaves_behind;
 
 impl Remedy {
     /// Something to do that is no single command of ours.
@@ -120,7 +121,7 @@ impl Inquiry<'_> {
     }
 
     /// Remove one finalizer, if its own dry run is not refused: the last resort.
-    pub(super) fn remove_finalizer(&mut self, index: usize, finalizer: &str, leaves: &str) -> Option<Remedy> {
+    pub(super) fn remove_finalizer(&mut self, index: usize, finalizer: &str) -> Option<Remedy> {
         let graph = self.graph;
         let object = graph.object(index);
         let question = Question::RemoveFinalizer {
@@ -133,20 +134,12 @@ impl Inquiry<'_> {
         }) {
             return None;
         }
-        let position = object.finalizers.iter().position(|own| own == finalizer)?;
-        let path = format!("/metadata/finalizers/{position}");
-        let patch = serde_json::json!([
-            { "op": "test", "path": "/metadata/uid", "value": object.uid },
-            { "op": "test", "path": path, "value": finalizer },
-            { "op": "remove", "path": path },
-        ]);
-        let patch = patch.to_string();
         Some(
             Remedy::command(
-                self.command("kubectl patch", object, &["--type=json", "-p", &patch]),
+                self.command("kubectl cascade release", object, &["--finalizer", finalizer]),
                 format!("as the last resort remove {finalizer} from {}", object.reference().short()),
             )
-            .risk(leaves),
+            .risk(leaves_behind(finalizer)),
         )
     }
 }

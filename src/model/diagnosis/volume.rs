@@ -135,11 +135,7 @@ impl Inquiry<'_> {
         finding
             .remedies
             .push(Remedy::text(format!("make sure that {driver} runs on this cluster, and read its log")));
-        finding.remedies.extend(self.remove_finalizer(
-            index,
-            finalizer,
-            "the disk, or its attachment to a machine, stays and costs money",
-        ));
+        finding.remedies.extend(self.remove_finalizer(index, finalizer));
         finding
     }
 }

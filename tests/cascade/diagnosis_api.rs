@@ -1,0 +1,117 @@
+//! APIs that do not answer, and kinds that cannot be read. On a control plane of its own: a dead API is seen by
+//! everybody.
+
+use control_plane::{Component, ControlPlane, Options};
+use serde_json::json;
+
+use crate::diagnosis::{assert_evidence, assert_finding, commands, diagnose, only, paste};
+use crate::support::World;
+
+fn own_plane() -> &'static ControlPlane {
+    let options = Options { simulated_node: false, ..Options::default() }
+        .hurried()
+        .without(Component::Scheduler)
+        .without(Component::Kwok);
+    // Never dropped: the supervisor ends its servers with the tests.
+    Box::leak(Box::new(ControlPlane::start(options).expect("a control plane")))
+}
+
+#[test]
+fn an_api_that_does_not_answer_and_a_kind_that_cannot_be_converted() {
+    let plane = own_plane();
+    dead_api(plane);
+    broken_conversion(plane);
+}
+
+fn dead_api(plane: &'static ControlPlane) {
+    let world = World::on(plane, "dead-api");
+    world.thing("ConfigMap", "c", &[], &[]);
+    let service = "v1beta1.metrics.example.test";
+    let manifest = json!({
+        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": { "name": service },
+        "spec": {
+            "group": "metrics.example.test", "version": "v1beta1", "insecureSkipTLSVerify": true,
+            "groupPriorityMinimum": 100, "versionPriority": 100,
+            "service": { "name": "none", "namespace": world.namespace },
+        },
+    });
+    world.kubectl().apply(&manifest.to_string()).unwrap();
+    let name = format!("ns/{}", world.namespace);
+    world.until("discovery is stale", || {
+        world.kubectl().run(&["get", "--raw", "/apis/metrics.example.test/v1beta1"]).is_err()
+    });
+    world.kubectl().run(&["delete", &name, "--wait=false"]).unwrap();
+    world.until("its controller cannot discover everything", || {
+        let conditions = world.kubectl().run(&["get", &name, "-o", "jsonpath={.status.conditions}"]).unwrap();
+        conditions.contains("DiscoveryFailed")
+    });
+    world.gone("ConfigMap/c");
+    let document = diagnose(&world, &[&name], 3);
+    let finding = only(&document);
+    let namespace = format!("Namespace/{}", world.namespace);
+    assert_finding(finding, "api-service-unavailable", "proven", &[&namespace]);
+    assert_eq!(finding["by"]["apiService"], service);
+    assert_evidence(finding, "metrics.example.test/v1beta1");
+    // An owner elsewhere is not blamed on it.
+    let other = World::on(plane, "dead-api-other");
+    other.thing("ConfigMap", "o", &[], &[]);
+    other.thing("Secret", "d", &["ConfigMap/o!"], &[]);
+    other.cascade(&["delete", "cm/o", "--policy", "foreground", "--yes", "--timeout", "20s"]).expect(0);
+    paste(&world, commands(finding)[1]).expect(0);
+    world.until("the namespace is gone", || world.kubectl().run(&["get", &name]).is_err());
+}
+
+fn broken_conversion(plane: &'static ControlPlane) {
+    let world = World::on(plane, "conversion");
+    let group = format!("{}.test", world.namespace);
+    let name = format!("graphs.{group}");
+    let version = |version: &str, storage: bool| {
+        json!({
+            "name": version, "served": true, "storage": storage,
+            "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } },
+        })
+    };
+    world.create("CustomResourceDefinition", json!({
+        "metadata": { "name": name },
+        "spec": {
+            "group": group, "scope": "Namespaced",
+            "names": { "plural": "graphs", "singular": "graph", "kind": "Graph", "listKind": "GraphList" },
+            "versions": [version("v1alpha1", true)],
+        },
+    }));
+    world.until("the CRD is served", || world.kubectl().run(&["-n", &world.namespace, "get", &name]).is_ok());
+    let instance = json!({
+        "apiVersion": format!("{group}/v1alpha1"), "kind": "Graph",
+        "metadata": { "name": "g", "namespace": world.namespace },
+    });
+    world.kubectl().run_with_input(&["create", "-f", "-"], &instance.to_string()).unwrap();
+    let broken = json!({ "spec": {
+        "versions": [version("v1", true), version("v1alpha1", false)],
+        "conversion": { "strategy": "Webhook", "webhook": {
+            "conversionReviewVersions": ["v1"],
+            "clientConfig": { "url": "https://127.0.0.1:9/convert" },
+        } },
+    } });
+    world.kubectl().run(&["patch", "crd", &name, "--type=merge", "-p", &broken.to_string()]).unwrap();
+    let path = format!("/apis/{group}/v1/namespaces/{}/graphs/g", world.namespace);
+    world.until("the conversion fails", || {
+        world
+            .kubectl()
+            .run(&["get", "--raw", &path])
+            .is_err_and(|error| error.to_string().contains("conversion"))
+    });
+    let crd = format!("crd/{name}");
+    world.kubectl().run(&["delete", &crd, "--wait=false"]).unwrap();
+    world.until("its instances cannot be listed", || {
+        let conditions = world.kubectl().run(&["get", &crd, "-o", "jsonpath={.status.conditions}"]).unwrap();
+        conditions.contains("could not list instances")
+    });
+    let document = diagnose(&world, &[&crd], 3);
+    let finding = only(&document);
+    assert_finding(finding, "kind-unreadable", "proven", &[&format!("CustomResourceDefinition/{name}")]);
+    assert_evidence(finding, "conversion webhook");
+    // The known repair.
+    let none = json!({ "spec": { "conversion": { "strategy": "None", "webhook": null } } });
+    world.kubectl().run(&["patch", "crd", &name, "--type=merge", "-p", &none.to_string()]).unwrap();
+    world.until("the CRD is gone", || world.kubectl().run(&["get", &crd]).is_err());
+}
