@@ -34,7 +34,7 @@ use super::command::Caller;
 use super::facts::{Facts, Question, Reply};
 use super::forecast::Holder;
 use super::graph::OwnerGraph;
-use super::object::{Object, ObjectRef, Timestamp, Uid};
+use super::object::{ObjectRef, Timestamp, Uid};
 
 /// Why an object does not go. The names are a contract (design section 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
