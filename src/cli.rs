@@ -214,7 +214,9 @@ Examples:
   # Delete, and return when the Job and all that depends on it is gone
   kubectl cascade delete job/nightly
   # Dependents first
-  kubectl cascade delete deployment/web --policy foreground")]
+  kubectl cascade delete deployment/web --policy foreground
+  # All but one
+  kubectl cascade delete database/orders --keep secret/orders-backup-key")]
 pub struct DeleteArgs {
     /// Which objects
     #[command(flatten)]
@@ -223,6 +225,9 @@ pub struct DeleteArgs {
     #[arg(long, visible_alias = "cascade", value_enum, value_name = "POLICY", num_args = 0..=1,
           require_equals = false, default_missing_value = "background", default_value = "background")]
     pub policy: PolicyArg,
+    /// Save this dependent: its ownerReference is removed first (repeatable)
+    #[arg(long, value_name = "TARGET")]
+    pub keep: Vec<String>,
     /// Do not ask
     #[arg(short = 'y', long)]
     pub yes: bool,

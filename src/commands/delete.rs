@@ -9,6 +9,7 @@ use super::ending::{self, Ended};
 use super::flags::{policy, probing};
 use super::follow::{End, Following, Limits};
 use super::interrupt::Interrupt;
+use super::keep;
 use super::session::Session;
 use super::subject::{Reading, Subject, gather, needs_cluster_scoped};
 use crate::cli::{DeleteArgs, DryRun, ReportFormat};
@@ -18,7 +19,7 @@ use crate::cluster::metadata;
 use crate::cluster::request::Trouble;
 use crate::error::{ExitCode, Failure};
 use crate::model::assist::Order;
-use crate::model::forecast::{DeleteWish, Forecast, Policy, Warning, forecast};
+use crate::model::forecast::{DeleteWish, Forecast, Policy, Warning};
 use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, Timestamp, Uid};
 use crate::model::target::BareType;
 use crate::render::ask::Answer;
@@ -39,23 +40,28 @@ struct Wish {
 /// Whatever ends the command before a DELETE was sent.
 pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failure> {
     let wish = wish(args)?;
+    keep::check(&args.keep)?;
     let reading = Reading {
         cluster_scoped: needs_cluster_scoped(Some(wish.policy)),
         pods: true,
         bare_type: BareType::Refused,
         ignore_not_found: args.ignore_not_found,
     };
-    let subject = gather(session, &args.target, reading).await?;
+    let mut subject = gather(session, &args.target, reading).await?;
     if subject.targets.is_empty() {
         return ending::nothing_to_do(session, args.output, wish.policy, args.dry_run != DryRun::None);
     }
     refuse_orphaned_containers(&subject, wish.policy)?;
-    let mut plan =
-        forecast(&subject.graph, &subject.targets, DeleteWish { policy: wish.policy, force: wish.force });
+    let sent = DeleteWish { policy: wish.policy, force: wish.force };
+    let mut keeping = keep::keeping(session, &args.keep, &subject, sent).await?;
+    let mut plan = keeping.forecast(&subject.graph, &subject.targets, sent);
 
     if args.dry_run != DryRun::None {
-        let refused =
-            args.dry_run == DryRun::Server && ask_admission(session, &subject, &wish, &mut plan).await?;
+        let mut refused = false;
+        if args.dry_run == DryRun::Server {
+            refused |= ask_admission(session, &subject, &wish, &mut plan).await?;
+            refused |= keep::ask_admission(session, &subject, &keeping, &mut plan).await?;
+        }
         show_dry_run(session, args, &subject, &plan)?;
         return Ok(if refused { ExitCode::Refused } else { ExitCode::Done });
     }
@@ -63,8 +69,21 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
     if let Err(failure) = confirm(session, args, &subject, &plan) {
         return ending::not_started(session, args.output, &subject, &plan, failure);
     }
-
     let mut interrupt = Interrupt::catch().await;
+    match interrupt.or(keep::cut(session, &subject, &keeping)).await {
+        Some(Ok(())) => {}
+        Some(Err(stop)) => return ending::stopped(session, args.output, &subject, &plan, stop),
+        None => {
+            let failure = Failure::interrupted(
+                "nothing was deleted: interrupted; what was to be kept may have lost its ownerReference",
+            );
+            return ending::not_started(session, args.output, &subject, &plan, failure);
+        }
+    }
+    if let Some(cut) = keeping.take_graph() {
+        subject.graph = cut;
+    }
+
     let mut following = Following::start(&session.cluster, &subject.graph, &plan);
     let refusals = send(session, &subject, &wish, &mut following, &interrupt).await;
     let all_refused = refusals.len() == subject.targets.len();
@@ -74,7 +93,7 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
     if !refusals.is_empty() {
         // What hangs on a refused target stays: only the others are followed.
         let accepted = accepted(&subject, &refusals);
-        plan = forecast(&subject.graph, &accepted, DeleteWish { policy: wish.policy, force: wish.force });
+        plan = keeping.forecast(&subject.graph, &accepted, sent);
         following.follow_only(&subject.graph, &plan);
     }
     let end = if interrupt.was_pressed() {

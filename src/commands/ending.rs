@@ -8,6 +8,7 @@ use tokio::task::JoinHandle;
 
 use super::follow::{End, Following};
 use super::interrupt::Interrupt;
+use super::keep::Stop;
 use super::session::Session;
 use super::subject::{Subject, read};
 use crate::cli::ReportFormat;
@@ -118,6 +119,29 @@ pub fn not_waited(
         session.print(|out| names::write_names(out, &accepted))?;
     }
     report(session, output, &result, refusals, ExitCode::Done)
+}
+
+/// `--keep` cannot be done: nothing was deleted.
+///
+/// # Errors
+/// An error that ended it before anybody refused anything; standard output cannot be written to.
+pub fn stopped(
+    session: &Session,
+    output: Option<ReportFormat>,
+    subject: &Subject,
+    plan: &Forecast,
+    stop: Stop,
+) -> Result<ExitCode, Failure> {
+    if stop.failure.kind == FailureKind::Error && stop.orphaned.is_empty() {
+        return Err(stop.failure);
+    }
+    let mut result = DeletionResult::new(Outcome::Refused, plan.policy);
+    result.remaining = doomed(subject, plan);
+    result.orphaned = stop.orphaned;
+    result.findings.extend(stop.finding);
+    result.gaps.clone_from(&plan.gaps);
+    report(session, output, &result, &[], ExitCode::Refused)?;
+    Err(stop.failure)
 }
 
 /// Looks at everything once more, explains what is left, reports, and gives the exit code.

@@ -8,6 +8,7 @@ pub mod ending;
 pub mod flags;
 pub mod follow;
 pub mod interrupt;
+pub mod keep;
 pub mod manifest;
 pub mod offline;
 pub mod orphans;

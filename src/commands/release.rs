@@ -16,7 +16,7 @@ use crate::cluster::request::Trouble;
 use crate::cluster::{discovery, evidence, metadata, patch, probes, targets};
 use crate::error::{ExitCode, Failure, FailureKind};
 use crate::model::catalog::Catalog;
-use crate::model::diagnosis::{Case, Diagnosed, Diagnosis, Evidence, State, served};
+use crate::model::diagnosis::{Case, Diagnosed, Diagnosis, Evidence, Finding, State, served};
 use crate::model::facts::{Identity, Question, Subject};
 use crate::model::forecast::forecast;
 use crate::model::graph::OwnerGraph;
@@ -156,8 +156,8 @@ async fn check(
     }
 }
 
-/// Who refuses a patch of this object, and how to make the server accept it. The trouble itself where nobody refuses: the
-/// object is gone, a right is missing, there is no answer.
+/// What the refusal of the removal says. The trouble itself where nobody refuses: the object is gone, a right is missing,
+/// there is no answer.
 async fn refusal(
     session: &Session,
     catalog: &Catalog,
@@ -165,21 +165,10 @@ async fn refusal(
     question: &Question,
     trouble: Trouble,
 ) -> Result<Refusal, Trouble> {
-    let snapshot =
-        Snapshot { catalog: catalog.clone(), objects: vec![object.clone()], ..Snapshot::default() };
-    let case = Case {
-        targets: vec![object.reference()],
-        now: Timestamp::now(),
-        caller: session.caller.clone(),
-        ..Case::default()
-    };
-    let reply = probes::reply(Err(trouble.clone()));
-    let graph = OwnerGraph::new(snapshot);
-    let finding = evidence::explain_refusal(&session.cluster, &graph, &case, question, reply).await;
-    if let Some(finding) = finding {
+    if let Some(finding) = who_refuses(session, catalog, object, question, &trouble).await {
         return Ok(Refusal {
+            reason: because(&finding).to_owned(),
             by: finding.by,
-            reason: finding.summary,
             evidence: finding.evidence,
             remedies: finding.remedies,
         });
@@ -195,6 +184,31 @@ async fn refusal(
         }),
         _ => Err(trouble),
     }
+}
+
+/// Who refuses a patch of this object, and how to make the server accept it. None where nobody refuses.
+pub async fn who_refuses(
+    session: &Session,
+    catalog: &Catalog,
+    object: &Object,
+    question: &Question,
+    trouble: &Trouble,
+) -> Option<Finding> {
+    let snapshot =
+        Snapshot { catalog: catalog.clone(), objects: vec![object.clone()], ..Snapshot::default() };
+    let case = Case {
+        targets: vec![object.reference()],
+        now: Timestamp::now(),
+        caller: session.caller.clone(),
+        ..Case::default()
+    };
+    let reply = probes::reply(Err(trouble.clone()));
+    evidence::explain_refusal(&session.cluster, &OwnerGraph::new(snapshot), &case, question, reply).await
+}
+
+/// The reason in a finding about a refused patch, without its first words: the object may not be meant to go at all.
+pub fn because(finding: &Finding) -> &str {
+    finding.summary.split_once(" does not go: ").map_or(finding.summary.as_str(), |(_, reason)| reason)
 }
 
 fn changed(object: &Object) -> Failure {

@@ -11,6 +11,7 @@ pub mod facts;
 pub mod filter;
 pub mod forecast;
 pub mod graph;
+pub mod keep;
 pub mod kinds;
 pub mod object;
 pub mod orphan;

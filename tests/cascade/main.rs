@@ -17,6 +17,7 @@ mod diagnosis_stall;
 mod diagnosis_state;
 mod faults;
 mod forecast;
+mod keep;
 #[cfg(unix)]
 mod pty;
 mod release;
