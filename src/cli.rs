@@ -58,6 +58,8 @@ pub enum Verb {
     Release(ReleaseArgs),
     /// Find what earlier deletions left behind
     Orphans(OrphansArgs),
+    /// Print a script that completes words at the shell's prompt
+    Completion(CompletionArgs),
     /// Print the version of the plugin and of the server
     Version(VersionArgs),
 }
@@ -379,6 +381,31 @@ pub struct OrphansArgs {
     /// Output format
     #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
     pub output: Option<ReportFormat>,
+}
+
+/// `completion`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  # In ~/.bashrc, for the command kubectl-cascade
+  source <(kubectl cascade completion bash)
+  # For kubectl cascade: kubectl's own completion looks for this name in PATH
+  ln -s \"$(command -v kubectl-cascade)\" ~/.local/bin/kubectl_complete-cascade")]
+pub struct CompletionArgs {
+    /// Which shell
+    #[arg(value_enum, value_name = "SHELL")]
+    pub shell: Shell,
+}
+
+/// The shells for which there is a completion script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    /// bash
+    Bash,
+    /// zsh
+    Zsh,
+    /// fish
+    Fish,
 }
 
 /// `version`

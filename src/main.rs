@@ -7,6 +7,9 @@ use kubectl_cascade::cli::Cli;
 use kubectl_cascade::{commands, error};
 
 fn main() -> ExitCode {
+    if let Some(words) = commands::completion::words(std::env::args_os()) {
+        return ExitCode::from(commands::completion::run(words) as u8);
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         // Help and version are no errors; clap knows which is which, and where each is printed.

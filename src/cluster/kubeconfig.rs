@@ -104,6 +104,30 @@ pub(crate) fn choose(options: &ConnectionOptions, environment: &Environment) -> 
     Ok(choice)
 }
 
+/// What a kubeconfig defines, by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Names {
+    /// The contexts.
+    pub contexts: Vec<String>,
+    /// The clusters.
+    pub clusters: Vec<String>,
+    /// The users.
+    pub users: Vec<String>,
+}
+
+/// The names that `--context`, `--cluster` and `--user` can take.
+///
+/// # Errors
+/// A file that cannot be read or is no kubeconfig.
+pub fn names(options: &ConnectionOptions, environment: &Environment) -> Result<Names, Failure> {
+    let read = Files::find(options, environment).read()?.unwrap_or_default();
+    Ok(Names {
+        contexts: read.contexts.into_iter().map(|context| context.name).collect(),
+        clusters: read.clusters.into_iter().map(|cluster| cluster.name).collect(),
+        users: read.auth_infos.into_iter().map(|user| user.name).collect(),
+    })
+}
+
 /// The kubeconfig files to read, in order of precedence.
 struct Files {
     paths: Vec<PathBuf>,

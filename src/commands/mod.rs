@@ -1,6 +1,7 @@
 //! One file a verb; each reads top to bottom as its pipeline. What several verbs share stands beside them: the
 //! session, the subject (targets and graph), following a deletion, its ending.
 
+pub mod completion;
 pub mod connection;
 pub mod delete;
 pub mod diagnose;
@@ -48,6 +49,7 @@ async fn dispatch(cli: &Cli) -> Result<ExitCode, Failure> {
         Verb::Tree(args) => tree::run(&Session::open(cli).await?, args).await,
         Verb::Delete(args) => delete::run(&Session::open(cli).await?, args).await,
         Verb::Wait(args) => wait::run(&Session::open(cli).await?, args).await,
+        Verb::Completion(args) => completion::script(args),
         Verb::Version(args) => version::run(cli, args).await,
         Verb::Diagnose(args) => diagnose::run(&Session::open(cli).await?, args).await,
         Verb::Release(args) => release::run(&Session::open(cli).await?, args).await,

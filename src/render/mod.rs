@@ -2,6 +2,7 @@
 
 mod age;
 pub mod ask;
+pub mod completion;
 mod counts;
 pub mod diagnosis;
 pub mod dot;

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub, reason = "tests")]
 
 mod cli;
+mod completion;
 mod conduct;
 mod connection;
 mod contract;
