@@ -139,6 +139,9 @@ pub struct TreeArgs {
     /// No objects of these kinds
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     pub exclude: Vec<String>,
+    /// Draw it again whenever it changes, until its objects are gone; off a terminal each changed tree follows the last
+    #[arg(short = 'w', long)]
+    pub watch: bool,
     /// Not of the cluster, but of this file: the output of kubectl get ... -o json|yaml; - reads standard input. All its
     /// namespaces without -n; no kubeconfig is read
     #[arg(long, value_name = "FILE|-")]

@@ -1,17 +1,18 @@
 //! Lists of metadata: the snapshot that a tree, a forecast or a diagnosis is made from. One request a kind and
 //! namespace, many at once; a kind that fails costs that kind and becomes a gap.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::StreamExt;
 
 use super::connect::Cluster;
 use super::request::{Request, Trouble};
+use super::rights::Rights;
 use super::wire::{self, Decoded, DecodedList, ListReader};
 use crate::model::catalog::{Catalog, Gap, Resource};
 use crate::model::graph::{OwnerGraph, OwnerState};
-use crate::model::object::{Lookup, LookupKey, Object, Searched, Snapshot};
+use crate::model::object::{Lookup, LookupKey, Object, PodDetails, Searched, Snapshot, Uid};
 
 /// Requests in flight. HTTP/1.1 needs a connection for each.
 const CONCURRENCY: usize = 32;
@@ -57,10 +58,20 @@ pub async fn snapshot(
         ..Snapshot::default()
     };
     let mut state = ListProgress { lists: lists.len(), ..ListProgress::default() };
+    let first = wanted.searched.namespaces.as_ref().and_then(|namespaces| namespaces.first());
+    let rights = Rights::new(cluster, first.map_or(cluster.namespace(), String::as_str));
+    let rights = &rights;
     let mut answers = futures::stream::iter(lists)
         .map(|(resource, namespace)| async move {
-            let answer =
-                list_some_version(cluster, catalog, &resource, namespace.as_deref(), wanted.pods).await;
+            let place = namespace.as_deref();
+            if rights.forbid_list(&resource, place).await {
+                let answer = Err(surely_refused(&resource, place));
+                return (resource, namespace, answer);
+            }
+            let answer = list_some_version(cluster, catalog, &resource, place, wanted.pods).await;
+            if answer.as_ref().is_err_and(Trouble::is_forbidden) {
+                rights.doubt();
+            }
             (resource, namespace, answer)
         })
         .buffer_unordered(CONCURRENCY);
@@ -109,34 +120,43 @@ pub async fn graph(
     // What was listed is newer, and comes first: the graph keeps the first of two.
     snapshot.objects.extend(known);
     let graph = OwnerGraph::new(snapshot);
-    let missing = missing_owners(&graph);
-    if missing.is_empty() {
-        return graph;
-    }
-    let mut snapshot = graph.into_snapshot();
-    let answers: Vec<(LookupKey, Result<Option<Object>, Trouble>)> = futures::stream::iter(missing)
-        .map(|(key, resource)| async move {
-            let answer = get(cluster, &resource, key.namespace.as_deref(), &key.name).await;
-            (key, answer)
-        })
-        .buffer_unordered(CONCURRENCY)
-        .collect()
-        .await;
-    for (key, answer) in answers {
-        match answer {
-            Ok(Some(object)) => {
-                snapshot.outside.insert(object.uid.clone());
-                snapshot.objects.push(object);
-            }
-            Ok(None) => {
-                snapshot.lookups.insert(key, Lookup::Absent);
-            }
-            Err(_) => {
-                snapshot.lookups.insert(key, Lookup::Unreadable);
+    let mut graph = graph;
+    let mut asked = BTreeSet::new();
+    loop {
+        // An owner that was looked up may have an owner of its own there.
+        let missing: Vec<_> = missing_owners(&graph)
+            .into_iter()
+            .filter(|(key, _)| asked.len() < MOST_LOOKUPS && asked.insert(key.clone()))
+            .collect();
+        if missing.is_empty() {
+            return graph;
+        }
+        let mut snapshot = graph.into_snapshot();
+        let answers: Vec<(LookupKey, Result<Option<Object>, Trouble>)> = futures::stream::iter(missing)
+            .map(|(key, resource)| async move {
+                let place = key.namespace.as_deref();
+                let answer = get_some_version(cluster, catalog, &resource, place, &key.name).await;
+                (key, answer)
+            })
+            .buffer_unordered(CONCURRENCY)
+            .collect()
+            .await;
+        for (key, answer) in answers {
+            match answer {
+                Ok(Some(object)) => {
+                    snapshot.outside.insert(object.uid.clone());
+                    snapshot.objects.push(object);
+                }
+                Ok(None) => {
+                    snapshot.lookups.insert(key, Lookup::Absent);
+                }
+                Err(_) => {
+                    snapshot.lookups.insert(key, Lookup::Unreadable);
+                }
             }
         }
+        graph = OwnerGraph::new(snapshot);
     }
-    OwnerGraph::new(snapshot)
 }
 
 /// Lists one resource, all namespaces or one, in its own version.
@@ -187,7 +207,26 @@ fn lists(catalog: &Catalog, searched: &Searched) -> Vec<(Arc<Resource>, Option<S
     lists
 }
 
-/// Where a version cannot be read (a conversion webhook is down), another served version of the kind often can.
+/// What metadata does not tell of the Pods of a namespace; empty where it cannot be read.
+pub async fn pods(cluster: &Cluster, catalog: &Catalog, namespace: &str) -> BTreeMap<Uid, PodDetails> {
+    let Some(resource) = catalog.served("v1", "Pod") else { return BTreeMap::new() };
+    let list = list_some_version(cluster, catalog, resource, Some(namespace), true).await;
+    let items = list.map(|list| list.items).unwrap_or_default();
+    items.into_iter().filter_map(|item| Some((item.object.uid, item.pod?))).collect()
+}
+
+/// The same, in whatever version it can be read.
+pub async fn get_some_version(
+    cluster: &Cluster,
+    catalog: &Catalog,
+    resource: &Arc<Resource>,
+    namespace: Option<&str>,
+    name: &str,
+) -> Result<Option<Object>, Trouble> {
+    in_some_version(catalog, resource, |version| async move { get(cluster, &version, namespace, name).await })
+        .await
+}
+
 async fn list_some_version(
     cluster: &Cluster,
     catalog: &Catalog,
@@ -196,22 +235,51 @@ async fn list_some_version(
     pods: bool,
 ) -> Result<DecodedList, Trouble> {
     let accept = if pods && resource.is("", "Pod") { wire::ACCEPT_WHOLE } else { wire::ACCEPT_METADATA_LIST };
-    let first = list_pages(cluster, resource, &resource.collection_path(namespace), accept).await;
-    let trouble = match first {
-        Ok(list) => return Ok(list),
-        Err(trouble) if !matches!(trouble.code(), Some(400..=428) | None) => trouble,
-        Err(trouble) => return Err(trouble),
+    in_some_version(catalog, resource, |version| async move {
+        list_pages(cluster, &version, &version.collection_path(namespace), accept).await
+    })
+    .await
+}
+
+/// Asks in the version that is preferred, and where the server cannot convert to it (a conversion webhook is down,
+/// F17) in the others that it serves: what is stored in one of them needs no conversion. What is found bears the
+/// version that it was read in, so that whatever is asked of it later is asked in that one, too.
+///
+/// # Errors
+/// The trouble with the preferred version.
+pub async fn in_some_version<T, Asked: Future<Output = Result<T, Trouble>>>(
+    catalog: &Catalog,
+    resource: &Arc<Resource>,
+    ask: impl Fn(Arc<Resource>) -> Asked,
+) -> Result<T, Trouble> {
+    let trouble = match ask(Arc::clone(resource)).await {
+        Err(trouble) if trouble.is_conversion_error() || trouble.code() == Some(500) => trouble,
+        answer => return answer,
     };
     let others = catalog.all().iter().filter(|other| {
         other.group == resource.group && other.plural == resource.plural && other.version != resource.version
     });
     for other in others {
-        let path = other.collection_path(namespace);
-        if let Ok(list) = list_pages(cluster, resource, &path, accept).await {
-            return Ok(list);
+        match ask(Arc::clone(other)).await {
+            Err(trouble) if !trouble.is_not_found() => {}
+            answer => return answer,
         }
     }
     Err(trouble)
+}
+
+/// What the server would say, on the word of the rules review.
+fn surely_refused(resource: &Resource, namespace: Option<&str>) -> Trouble {
+    let place = namespace.map_or_else(String::new, |namespace| format!(" in the namespace {namespace:?}"));
+    Trouble::Status {
+        code: 403,
+        reason: "Forbidden".to_owned(),
+        message: format!(
+            "{}: no rule of yours allows to list it{place} (SelfSubjectRulesReview)",
+            resource.qualified()
+        ),
+        retry_after: None,
+    }
 }
 
 /// One request without a limit; servers that page anyway are followed.

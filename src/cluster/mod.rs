@@ -4,6 +4,7 @@ pub mod assist;
 pub mod columns;
 pub mod connect;
 pub mod deletion;
+pub mod details;
 pub mod discovery;
 pub mod evidence;
 pub mod kubeconfig;
@@ -12,6 +13,7 @@ pub mod patch;
 pub mod probes;
 pub(crate) mod proxy;
 pub mod request;
+pub mod rights;
 pub mod saved;
 pub mod targets;
 #[cfg(test)]

@@ -86,10 +86,18 @@ async fn ask(
     match query {
         TargetQuery::Selected { resource, namespace, labels, fields } => {
             let selectors = [("labelSelector", labels.as_str()), ("fieldSelector", fields.as_str())];
-            Ok(list(cluster, resource, namespace.as_deref(), &selectors).await?)
+            let place = namespace.as_deref();
+            let found = metadata::in_some_version(catalog, resource, |version| async move {
+                list(cluster, &version, place, &selectors).await
+            });
+            Ok(found.await?)
         }
         TargetQuery::Named { resource, namespace, name } => {
-            match get(cluster, resource, namespace.as_deref(), name).await {
+            let place = namespace.as_deref();
+            let found = metadata::in_some_version(catalog, resource, |version| async move {
+                get(cluster, &version, place, name).await
+            });
+            match found.await {
                 Ok(object) => Ok(vec![object]),
                 Err(trouble) if trouble.is_not_found() && ignore_not_found => Ok(Vec::new()),
                 Err(trouble) if trouble.is_not_found() => {

@@ -20,6 +20,7 @@ pub mod subject;
 pub mod tree;
 pub mod version;
 pub mod wait;
+pub mod watching;
 
 use std::io;
 

@@ -70,6 +70,7 @@ impl Picture {
         args: &TreeArgs,
         subject: &Subject,
         columns: &BTreeMap<Uid, Columns>,
+        now: Timestamp,
     ) -> io::Result<()> {
         let graph = &subject.graph;
         let document = || json::tree_document(graph, &self.roots, &self.objects, columns, self.plan.as_ref());
@@ -82,7 +83,7 @@ impl Picture {
             no_headers: args.no_headers,
             labels: &args.label_columns,
             matching: self.matching.as_ref(),
-            ..TreeOptions::new(Timestamp::now(), columns)
+            ..TreeOptions::new(now, columns)
         };
         let drawn = || diagram(graph, &subject.targets, &options, args.owners);
         match args.output {

@@ -7,7 +7,7 @@ use super::manifest::{self, Place};
 use super::session::Session;
 use crate::cli::TargetArgs;
 use crate::cluster::metadata::{self, Wanted};
-use crate::cluster::{discovery, targets};
+use crate::cluster::{details, discovery, targets};
 use crate::error::Failure;
 use crate::model::catalog::Catalog;
 use crate::model::forecast::Policy;
@@ -32,7 +32,7 @@ pub enum ClusterScoped {
 pub struct Reading {
     /// Whether to read the cluster-scoped kinds, too.
     pub cluster_scoped: ClusterScoped,
-    /// What metadata does not tell of Pods: a forecast needs it.
+    /// What metadata does not tell of Pods and a few others: a forecast needs it.
     pub pods: bool,
     /// What a type without a name means.
     pub bare_type: BareType,
@@ -91,12 +91,15 @@ pub async fn read(
     let uids: Vec<Uid> = objects.iter().map(|object| object.uid.clone()).collect();
     let wanted = Wanted { searched, pods };
     let mut listing = session.listing();
-    let graph = metadata::graph(&session.cluster, &catalog, &wanted, objects, &mut |state| {
+    let mut graph = metadata::graph(&session.cluster, &catalog, &wanted, objects, &mut |state| {
         listing.update(state.done, state.lists, state.objects, Instant::now());
     })
     .await;
     listing.finish();
-    let targets = uids.iter().filter_map(|uid| graph.by_uid(uid).first().copied()).collect();
+    let targets: Vec<usize> = uids.iter().filter_map(|uid| graph.by_uid(uid).first().copied()).collect();
+    if pods {
+        details::fill(&session.cluster, &mut graph, &targets).await;
+    }
     Subject { catalog, graph, targets }
 }
 

@@ -7,11 +7,12 @@ use super::flags::policy;
 use super::picture::Picture;
 use super::session::{Output, Session};
 use super::subject::{Reading, Subject, gather, needs_cluster_scoped, read};
+use super::watching;
 use crate::cli::{TreeArgs, TreeFormat};
-use crate::cluster::{columns, discovery};
+use crate::cluster::{columns, details, discovery};
 use crate::error::{ExitCode, Failure};
 use crate::model::forecast::Policy;
-use crate::model::object::{Columns, Searched, Uid};
+use crate::model::object::{Columns, Searched, Timestamp, Uid};
 use crate::model::target::BareType;
 use crate::render::{gaps, notes};
 
@@ -35,6 +36,9 @@ pub async fn run(session: &Session, args: &TreeArgs) -> Result<ExitCode, Failure
         };
         gather(session, &args.target, reading).await?
     };
+    if args.watch {
+        return watching::run(session, args, subject, forest).await;
+    }
     let picture = Picture::new(args, &subject, forest)?;
     let columns = if args.output == TreeFormat::Name {
         BTreeMap::new()
@@ -60,7 +64,8 @@ pub fn show(
     if picture.is_empty() && matches!(args.output, TreeFormat::Tree | TreeFormat::Wide) {
         output.note(|out| notes::write_nothing_found(out, place));
     } else {
-        output.print(|out| picture.write(out, output.stdout, args, subject, columns))?;
+        let now = Timestamp::now();
+        output.print(|out| picture.write(out, output.stdout, args, subject, columns, now))?;
     }
     if !matches!(args.output, TreeFormat::Json | TreeFormat::Yaml) {
         output.note(|out| gaps::write_gaps(out, output.stderr, &subject.graph.snapshot().gaps));
@@ -74,6 +79,13 @@ pub fn show(
 /// A wrong command line.
 pub fn check(args: &TreeArgs) -> Result<(), Failure> {
     let target = &args.target;
+    if args.watch && args.snapshot.is_some() {
+        return Err(Failure::usage("--watch and --snapshot do not go together: a file does not change")
+            .hint("leave one of them out"));
+    }
+    if args.watch && matches!(args.output, TreeFormat::Name | TreeFormat::Dot | TreeFormat::Mermaid) {
+        return Err(Failure::usage("--watch goes with -o tree, wide, json or yaml").hint("leave -o out"));
+    }
     if !names_no_target(args) {
         return Ok(());
     }
@@ -107,5 +119,8 @@ async fn whole_forest(
     };
     let mut subject = read(session, catalog, Vec::new(), searched, policy.is_some()).await;
     subject.targets = subject.graph.roots();
+    if policy.is_some() {
+        details::fill(&session.cluster, &mut subject.graph, &subject.targets).await;
+    }
     Ok(subject)
 }

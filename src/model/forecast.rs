@@ -1,6 +1,6 @@
 //! What exactly a delete will do, object by object, before anything is deleted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 
@@ -10,7 +10,8 @@ use super::collector::{
     is_holding_finalizer,
 };
 use super::graph::{OwnerGraph, OwnerState};
-use super::object::{FOREGROUND_FINALIZER, Object, ObjectRef, Searched};
+use super::object::{Object, ObjectRef, Searched};
+use super::warning;
 
 /// How a delete propagates to dependents. Always sent explicitly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -209,7 +210,7 @@ pub fn forecast(graph: &OwnerGraph, targets: &[usize], wish: impl Into<DeleteWis
         searched: snapshot.searched.clone(),
         gaps: snapshot.gaps.clone(),
     };
-    forecast.warnings = warnings(graph, &forecast);
+    forecast.warnings = warning::warnings(graph, &forecast);
     forecast
 }
 
@@ -502,156 +503,11 @@ fn leak_reason(graph: &OwnerGraph, index: usize) -> String {
 }
 
 /// The first few, and how many more.
-fn some_of(names: &[String], most: usize) -> String {
+pub(super) fn some_of(names: &[String], most: usize) -> String {
     let shown = names[..names.len().min(most)].join(", ");
     match names.len().saturating_sub(most) {
         0 => shown,
         more => format!("{shown} and {more} more"),
-    }
-}
-
-fn warnings(graph: &OwnerGraph, forecast: &Forecast) -> Vec<Warning> {
-    let mut warnings = Vec::new();
-    let mut warn = |code: &str, message: String, object: Option<usize>| {
-        let object = object.map(|index| graph.object(index).reference());
-        warnings.push(Warning { code: code.to_owned(), message, object });
-    };
-    let fates: BTreeMap<usize, Fate> =
-        forecast.entries.iter().map(|entry| (entry.object, entry.fate)).collect();
-    let doomed = |index: &usize| fates.get(index).is_some_and(|fate| fate.is_doomed());
-    for target in &forecast.targets {
-        let object = graph.object(*target);
-        for (reference, resolved) in graph.owners(*target) {
-            let owner = resolved.owner.filter(|owner| !doomed(owner));
-            if let (true, OwnerState::Live, Some(_)) = (reference.controller, resolved.state, owner) {
-                warn(
-                    "will-be-recreated",
-                    format!(
-                        "{} is controlled by {}/{}, which is alive: it will be created again; delete that instead",
-                        object.reference().short(),
-                        reference.kind,
-                        reference.name
-                    ),
-                    Some(*target),
-                );
-            }
-        }
-        if forecast.policy == Policy::Background
-            && object.has_finalizer(FOREGROUND_FINALIZER)
-            && !object.is_terminating()
-        {
-            warn(
-                "foreground-wish-dropped",
-                format!(
-                    "{} asks for a foreground deletion by its finalizer; background drops that wish (--policy foreground honours it)",
-                    object.reference().short()
-                ),
-                Some(*target),
-            );
-        }
-        let dependents_go = graph.dependents(*target).iter().any(doomed);
-        if forecast.policy == Policy::Foreground
-            && dependents_go
-            && object.foreign_finalizers().any(is_holding_finalizer)
-        {
-            warn(
-                "finalizer-does-not-protect-dependents",
-                format!(
-                    "the finalizer of {} does not protect its dependents under foreground: they are deleted at once",
-                    object.reference().short()
-                ),
-                Some(*target),
-            );
-        }
-        if let Some(pod) = graph.snapshot().details.pods.get(&object.uid) {
-            let running = !pod.node.is_empty() && !pod.finished;
-            if forecast.policy == Policy::Foreground && dependents_go && running {
-                warn(
-                    "dependents-go-before-containers",
-                    format!(
-                        "the dependents of {} go before its containers have stopped ({} s grace); background keeps them until then",
-                        object.reference().short(),
-                        pod.grace_seconds
-                    ),
-                    Some(*target),
-                );
-            }
-        }
-        if object.is("apps", "StatefulSet") {
-            claim_warnings(graph, *target, &doomed, &mut warn);
-        }
-        if object.is("", "Namespace") || object.is("apiextensions.k8s.io", "CustomResourceDefinition") {
-            let what = if object.is("", "Namespace") { "everything in it" } else { "every instance of it" };
-            warn(
-                "takes-its-content",
-                format!("deleting {} deletes {what}, whatever the policy", object.reference().short()),
-                Some(*target),
-            );
-        }
-    }
-    for (kind, code, what) in [
-        ("Secret", "secrets-deleted", "Secret"),
-        ("PersistentVolumeClaim", "claims-deleted", "PersistentVolumeClaim"),
-    ] {
-        let count = forecast.doomed().filter(|entry| graph.object(entry.object).is("", kind)).count();
-        if count > 0 {
-            let plural = if count == 1 { "" } else { "s" };
-            let data = if kind == "Secret" {
-                ""
-            } else {
-                ", and the data behind them where the volumes are not retained"
-            };
-            warn(code, format!("{count} {what}{plural} will be deleted{data}"), None);
-        }
-    }
-    if !forecast.gaps.is_empty() {
-        warn(
-            "kinds-not-read",
-            "some kinds could not be read: what depends on the target there is unknown, and the forecast incomplete".to_owned(),
-            None,
-        );
-    }
-    warnings
-}
-
-/// Claims of a StatefulSet are not owned unless its retention policy says `whenDeleted: Delete` (reference G10).
-fn claim_warnings(
-    graph: &OwnerGraph,
-    target: usize,
-    doomed: &dyn Fn(&usize) -> bool,
-    warn: &mut dyn FnMut(&str, String, Option<usize>),
-) {
-    let set = graph.object(target);
-    let infix = format!("-{}-", set.name);
-    let belongs = |claim: &Object| {
-        claim.is("", "PersistentVolumeClaim")
-            && claim.namespace == set.namespace
-            && claim.name.rsplit_once(&infix).is_some_and(|(template, ordinal)| {
-                !template.is_empty()
-                    && !ordinal.is_empty()
-                    && ordinal.bytes().all(|byte| byte.is_ascii_digit())
-            })
-    };
-    let (go, stay): (Vec<usize>, Vec<usize>) = (0..graph.objects().len())
-        .filter(|index| belongs(graph.object(*index)))
-        .partition(|index| doomed(index));
-    let names = |claims: &[usize]| {
-        let names: Vec<String> = claims.iter().map(|claim| graph.object(*claim).name.clone()).collect();
-        some_of(&names, 3)
-    };
-    if !stay.is_empty() {
-        warn(
-            "claims-stay",
-            format!("the claims of {} stay: {}", set.reference().short(), names(&stay)),
-            Some(target),
-        );
-    }
-    if !go.is_empty() {
-        warn(
-            "claims-go",
-            format!("the claims of {} go, too: {}", set.reference().short(), names(&go)),
-            Some(target),
-        );
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use serde::Serialize;
 
 use super::catalog::split_api_version;
-use super::object::{Lookup, LookupKey, Object, OwnerReference, Snapshot, Uid};
+use super::object::{Details, Lookup, LookupKey, Object, OwnerReference, Snapshot, Uid};
 
 /// What an ownerReference resolves to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -119,6 +119,11 @@ impl OwnerGraph {
     /// Gives the snapshot back, to add to it and build again.
     pub fn into_snapshot(self) -> Snapshot {
         self.snapshot
+    }
+
+    /// What metadata does not tell, to add to it: who owns whom does not depend on it.
+    pub fn details_mut(&mut self) -> &mut Details {
+        &mut self.snapshot.details
     }
 
     /// All objects. An object's position is its index everywhere in the model.

@@ -9,6 +9,7 @@ pub mod diagnosis;
 pub mod duration;
 pub mod facts;
 pub mod filter;
+pub mod follow;
 pub mod forecast;
 pub mod graph;
 pub mod keep;
@@ -22,3 +23,4 @@ pub mod selector;
 pub mod target;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod warning;

@@ -22,6 +22,7 @@ pub mod progress;
 pub mod release;
 pub mod result;
 pub mod sanitize;
+pub mod screen;
 mod table;
 mod text;
 pub mod tree;

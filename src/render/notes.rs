@@ -16,6 +16,26 @@ pub fn write_nothing_found(out: &mut impl io::Write, namespace: Option<&str>) ->
     Line::new().plain(text).write(out, Look::PLAIN)
 }
 
+/// The objects that were watched are gone.
+pub fn write_gone(out: &mut impl io::Write, look: Look, objects: &[Object]) -> io::Result<()> {
+    let text = match objects {
+        [one] => format!("{} is gone.", one.reference().short()),
+        several => format!("All {} objects are gone.", several.len()),
+    };
+    Line::new().plain(text).write(out, look)
+}
+
+/// Kinds that are too many to be watched, by their qualified names.
+pub fn write_unwatched(out: &mut impl io::Write, look: Look, kinds: &[String]) -> io::Result<()> {
+    let first: Vec<&str> = kinds.iter().take(3).map(String::as_str).collect();
+    let text = format!(
+        "not watched, because there are too many kinds: {} of them, such as {}",
+        kinds.len(),
+        first.join(", ")
+    );
+    Line::new().plain(text).write(out, look)
+}
+
 /// The versions of the plugin and, where known, of the server.
 pub fn write_versions(out: &mut impl io::Write, client: &str, server: Option<&str>) -> io::Result<()> {
     Line::new().plain(format!("Client Version: v{client}")).write(out, Look::PLAIN)?;

@@ -149,7 +149,7 @@ mod tests {
         });
         let text = written(|out| write_plan(out, Look::PLAIN, &graph, &forecast, now(), false));
         insta::assert_snapshot!(text, @r"
-        warning: Job/a is controlled by CronJob/c, which is alive: it will be created again; delete that instead
+        warning: Job/a is controlled by CronJob/c, which is alive: it starts new Jobs on its schedule; delete that instead to stop them
         warning: 2 Secrets will be deleted
 
         NAME                                          FATE
