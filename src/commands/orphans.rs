@@ -7,12 +7,14 @@ use std::time::Duration;
 use super::session::{Output, Session};
 use super::subject;
 use crate::cli::{OrphansArgs, ReportFormat};
-use crate::cluster::discovery;
+use crate::cluster::{discovery, probes};
 use crate::error::{ExitCode, Failure};
 use crate::model::catalog::Catalog;
 use crate::model::diagnosis::Cause;
+use crate::model::facts::{Facts, Question, Subject};
+use crate::model::graph::OwnerGraph;
 use crate::model::object::{Searched, Timestamp, Uid};
-use crate::model::orphan::{Orphans, orphans};
+use crate::model::orphan::{Orphan, Orphans, claim_candidates, claim_left_behind, orphans};
 use crate::render::{json, names, orphans as text};
 
 /// The collector takes well under this to delete an object whose owner has just gone.
@@ -36,7 +38,22 @@ pub async fn run(session: &Session, args: &OrphansArgs) -> Result<ExitCode, Fail
 
 async fn look(session: &Session, catalog: &Arc<Catalog>, searched: &Searched) -> Orphans {
     let seen = subject::read(session, Arc::clone(catalog), Vec::new(), searched.clone(), false).await;
-    orphans(&seen.graph, &session.caller)
+    let mut found = orphans(&seen.graph, &session.caller);
+    found.objects.extend(claims(session, &seen.graph).await);
+    found
+}
+
+/// The claims of StatefulSets that are gone. Who made a claim shows only in the whole object.
+async fn claims(session: &Session, graph: &OwnerGraph) -> Vec<Orphan> {
+    let candidates = claim_candidates(graph);
+    let question = |index: &usize| Question::Get(Subject::of(graph.object(*index)).path());
+    let mut facts = Facts::default();
+    probes::answer(&session.cluster, candidates.iter().map(question).collect(), &mut facts).await;
+    let left = |index: &usize| {
+        let whole = facts.get(&question(index))?.body()?;
+        claim_left_behind(graph.object(*index), whole, &session.caller)
+    };
+    candidates.iter().filter_map(left).collect()
 }
 
 /// An object whose owner is merely absent is usually about to be collected: only what a second look shows again was

@@ -2,6 +2,7 @@
 //! objects whose ownerReferences the collector cannot or will not act on.
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::catalog::{Gap, split_api_version};
 use super::command::Caller;
@@ -74,6 +75,61 @@ pub fn orphans(graph: &OwnerGraph, caller: &Caller) -> Orphans {
         });
     }
     Orphans { objects, gaps: snapshot.gaps.clone() }
+}
+
+/// Claims that look like those of a StatefulSet that is not there any more: `TEMPLATE-STATEFULSET-ORDINAL`, without an
+/// owner. Whether one made them shows only in the whole object: see [`claim_left_behind`].
+pub fn claim_candidates(graph: &OwnerGraph) -> Vec<usize> {
+    let candidate = |claim: &Object| {
+        claim.is("", "PersistentVolumeClaim")
+            && !claim.is_terminating()
+            && claim.owners.is_empty()
+            && ordinal_stem(&claim.name).is_some_and(|stem| {
+                let namespace = claim.namespace.as_deref();
+                let owners = graph.objects().iter().filter(|object| {
+                    object.is("apps", "StatefulSet") && object.namespace.as_deref() == namespace
+                });
+                // A living one of a fitting name keeps its claims, those of ordinals that it has no more included.
+                graph.snapshot().was_listed("apps", "StatefulSet", namespace)
+                    && !owners.into_iter().any(|owner| stem.ends_with(&format!("-{}", owner.name)))
+            })
+    };
+    (0..graph.objects().len()).filter(|index| candidate(graph.object(*index))).collect()
+}
+
+/// A claim that a controller of the controller manager made: without an owner, that can only be the StatefulSet
+/// controller (the other one that makes claims, for ephemeral volumes, makes the Pod their owner). `whole` is the
+/// claim as the server has it.
+pub fn claim_left_behind(claim: &Object, whole: &Value, caller: &Caller) -> Option<Orphan> {
+    let managers = whole["metadata"]["managedFields"].as_array()?;
+    let made_by_controller = managers.iter().any(|entry| {
+        entry["manager"] == "kube-controller-manager"
+            && entry["fieldsV1"]["f:spec"]["f:resources"].is_object()
+    });
+    if !made_by_controller || whole["metadata"]["uid"] != *claim.uid.as_str() {
+        return None;
+    }
+    // Where the template's name ends is not written down; most have one word.
+    let (_, owner) = ordinal_stem(&claim.name)?.split_once('-')?;
+    Some(Orphan {
+        reference: claim.reference(),
+        cause: Cause::ClaimLeftBehind,
+        of: Some(FormerOwner {
+            api_version: "apps/v1".to_owned(),
+            kind: "StatefulSet".to_owned(),
+            name: owner.to_owned(),
+            uid: Uid::from(""),
+        }),
+        created: claim.created,
+        command: caller.command_on("kubectl delete", claim, &[]),
+    })
+}
+
+/// `data-db` of `data-db-0`.
+fn ordinal_stem(name: &str) -> Option<&str> {
+    let (stem, ordinal) = name.rsplit_once('-')?;
+    let is_ordinal = !ordinal.is_empty() && ordinal.bytes().all(|byte| byte.is_ascii_digit());
+    (is_ordinal && stem.contains('-')).then_some(stem)
 }
 
 /// A Pod without owners whose labels name a Job that is not there by UID (G1). A new Job of the same name has another
@@ -189,6 +245,30 @@ mod tests {
                 ("Secret/a".to_owned(), Cause::OwnerKindUnserved),
             ]
         );
+    }
+
+    #[test]
+    fn a_claim_that_the_stateful_set_controller_made_and_whose_set_is_gone() {
+        let text = "
+            StatefulSet/web
+            PersistentVolumeClaim/data-db-0
+            PersistentVolumeClaim/data-web-1
+            PersistentVolumeClaim/scratch-0";
+        let graph = graph(text);
+        let names = claim_candidates(&graph)
+            .iter()
+            .map(|index| graph.object(*index).name.clone())
+            .collect::<Vec<_>>();
+        assert_eq!(names, ["data-db-0"]);
+        let claim = graph.object(claim_candidates(&graph)[0]);
+        let whole = |manager: &str| {
+            serde_json::json!({ "metadata": { "uid": claim.uid, "managedFields": [
+                { "manager": manager, "fieldsV1": { "f:spec": { "f:resources": {} } } },
+            ] } })
+        };
+        let left = claim_left_behind(claim, &whole("kube-controller-manager"), &Caller::default()).unwrap();
+        assert_eq!((left.cause, left.of.unwrap().name.as_str()), (Cause::ClaimLeftBehind, "db"));
+        assert_eq!(claim_left_behind(claim, &whole("kubectl-create"), &Caller::default()), None);
     }
 
     #[test]

@@ -69,6 +69,13 @@ fn a_collector_that_is_down_and_one_without_rights() {
     );
     let maps = world.kubectl().run(&["-n", &world.namespace, "get", "cm", "-o", "name"]).unwrap();
     assert!(!maps.contains("kubectl-cascade-canary"), "{maps}");
+    // The controller of Namespaces is down along with it.
+    let other = World::on(plane, "down-ns");
+    let name = format!("ns/{}", other.namespace);
+    other.kubectl().run(&["delete", &name, "--wait=false"]).unwrap();
+    let document = diagnose(&world, &[&name], 3);
+    let namespace = format!("Namespace/{}", other.namespace);
+    assert_finding(only(&document), "namespace-controller-down", "proven", &[&namespace]);
     // The way out that needs no collector.
     paste(&world, commands(alone)[0]).expect(0);
     world.gone("ConfigMap/alone");
@@ -99,8 +106,13 @@ fn without_rights(plane: &'static ControlPlane, world: &World) {
     let finding = only(&document);
     assert_finding(finding, "collector-forbidden", "proven", &["ConfigMap/f"]);
     assert_evidence(finding, "cannot patch resource \"configmaps\"");
-    // Restored, and not yet tried again: nothing refuses any more.
+    // After failing for so long, the next try is as far away; the canary makes the collector look again.
+    std::thread::sleep(std::time::Duration::from_secs(12));
     saved["metadata"] = json!({ "name": binding });
     world.kubectl().run_with_input(&["create", "-f", "-"], &saved.to_string()).unwrap();
+    let run = world.cascade(&["diagnose", "cm/f", "--observe", "0s", "--probe", "canary", "-o", "json"]);
+    if let Some(finding) = run.json()["findings"].get(0) {
+        assert_finding(finding, "collector-backoff", "proven", &["ConfigMap/f"]);
+    }
     world.gone("ConfigMap/f");
 }

@@ -322,3 +322,41 @@ fn pods_left_behind_by_a_job_are_found_and_those_of_its_successor_are_not() {
     world.gone(&old.replace("pod/", "Pod/"));
     world.cascade(&["orphans", "--exit-code"]).expect(0);
 }
+
+#[test]
+fn claims_of_a_deleted_stateful_set_are_found_and_a_users_own_are_not() {
+    let world = World::new("claims");
+    let claim = |name: &str| {
+        json!({
+            "metadata": { "name": name },
+            "spec": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } },
+        })
+    };
+    world.create("PersistentVolumeClaim", claim("my-own-0"));
+    world.create(
+        "StatefulSet",
+        json!({
+            "metadata": { "name": "db" },
+            "spec": {
+                "serviceName": "db", "selector": { "matchLabels": { "app": "db" } },
+                "template": {
+                    "metadata": { "labels": { "app": "db" } },
+                    "spec": { "containers": [{ "name": "c", "image": "example.test/i:1" }] },
+                },
+                "volumeClaimTemplates": [claim("data")],
+            },
+        }),
+    );
+    world.until("there is a claim", || world.get("PersistentVolumeClaim/data-db-0").is_some());
+    world.cascade(&["orphans", "--exit-code"]).expect(0);
+    delete(&world, "StatefulSet/db", BACKGROUND);
+    world.gone("StatefulSet/db");
+    let document = world.cascade(&["orphans", "-o", "json"]).expect(0).json();
+    let objects = document["objects"].as_array().unwrap();
+    assert_eq!(objects.len(), 1, "{document:#}");
+    assert_eq!(
+        (&objects[0]["cause"], &objects[0]["of"]["name"]),
+        (&json!("claim-left-behind"), &json!("db"))
+    );
+    assert_eq!(objects[0]["ref"]["name"], "data-db-0");
+}

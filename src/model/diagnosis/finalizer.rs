@@ -210,7 +210,10 @@ impl Inquiry<'_> {
             Value::from(object.finalizers.clone()).to_string(),
         );
         if let Some(source) = accepted {
-            finding.evidence(source, "accepted: nothing refuses the removal, nobody has asked for it");
+            finding.evidence(
+                source,
+                "accepted: nothing refuses the removal, its controller has not asked for it",
+            );
         }
         self.author(index, finalizer, &mut finding);
         for event in self.events(index) {
@@ -392,6 +395,7 @@ fn name_words(finalizer: &str, object: &Object) -> Vec<String> {
         "finalizer",
         "finalizers",
         "www",
+        "example",
         "test",
         "local",
         "apps",
@@ -414,6 +418,10 @@ fn name_words(finalizer: &str, object: &Object) -> Vec<String> {
         .collect();
     words.sort();
     words.dedup();
+    if words.is_empty() {
+        // Better one vague word than none.
+        words.extend(domain.split('.').next().filter(|word| word.len() > 2).map(str::to_lowercase));
+    }
     words
 }
 

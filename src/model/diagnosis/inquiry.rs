@@ -204,6 +204,10 @@ impl<'a> Inquiry<'a> {
     pub(super) fn finish(mut self) -> (Diagnosis, Vec<super::Question>) {
         self.gather_alike();
         let objects = self.case.targets.iter().map(|target| self.diagnosed(target)).collect();
+        // What is stuck comes before what only takes its time.
+        let mut sorted = std::mem::take(&mut self.findings);
+        sorted.sort_by_key(|finding| self.is_waiting(finding));
+        self.findings = sorted;
         let findings = std::mem::take(&mut self.findings);
         let diagnosis = Diagnosis {
             objects,
