@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::delete::policy_under_way;
 use super::diagnose;
 use super::ending::words;
+use super::interrupt::Interrupt;
 use super::manifest::{self, Place};
 use super::session::Session;
 use super::subject;
@@ -81,11 +82,18 @@ pub async fn run(session: &Session, args: &ReleaseArgs) -> Result<ExitCode, Fail
         }
         return finish(session, args, &release, Some(failure));
     }
+    let mut interrupt = Interrupt::catch().await;
     if let Err(failure) = remove(session, &object, &release.finalizer).await {
         return finish(session, args, &release, Some(failure));
     }
     release.applied = true;
-    let failure = look_again(session, &catalog, &object, &mut release).await;
+    let looked = interrupt.or(look_again(session, &catalog, &object, &mut release)).await;
+    let failure = looked.unwrap_or_else(|| {
+        let name = object.reference().short();
+        Some(Failure::interrupted(format!(
+            "the finalizer was removed; how {name} stands now was not looked at"
+        )))
+    });
     if args.output.is_none() {
         session.print(|out| text::write_outcome(out, session.stdout, &release))?;
     }
