@@ -22,6 +22,7 @@ mod keep;
 #[cfg(unix)]
 mod pty;
 mod release;
+mod rights;
 mod support;
 mod targets;
 mod tree;
