@@ -24,7 +24,12 @@ impl<'c> Rights<'c> {
     /// Rights that nobody has doubted yet. `namespace` is the one that is listed; for lists of the whole cluster any:
     /// what is granted everywhere is granted in it, too.
     pub fn new(cluster: &'c Cluster, namespace: &str) -> Self {
-        Self { cluster, namespace: namespace.to_owned(), doubtful: AtomicBool::new(false), rules: OnceCell::new() }
+        Self {
+            cluster,
+            namespace: namespace.to_owned(),
+            doubtful: AtomicBool::new(false),
+            rules: OnceCell::new(),
+        }
     }
 
     /// A list was refused.

@@ -143,7 +143,7 @@ impl Picture<'_> {
                 counted.lines.push(self.statuses(members));
                 counted.tidy()
             }
-            Body::Below { members } => counted(members),
+            Body::Below { members } | Body::More { members } => counted(members),
             Body::Rest { members } => {
                 let mut counted = counted(members);
                 counted.lines.insert(0, "without dependents:".to_owned());
@@ -188,9 +188,10 @@ impl Picture<'_> {
                 Some((reference, _)) if reference.block_owner_deletion => ArrowKind::Blocks,
                 _ => ArrowKind::Owns,
             },
-            Body::Object { parent: None, .. } | Body::Contents { .. } | Body::Rest { .. } => {
-                ArrowKind::Contains
-            }
+            Body::Object { parent: None, .. }
+            | Body::Contents { .. }
+            | Body::Rest { .. }
+            | Body::More { .. } => ArrowKind::Contains,
             Body::Group { .. } | Body::Below { .. } => ArrowKind::Owns,
         }
     }

@@ -24,6 +24,8 @@ pub use walk::{shown, shown_upward};
 
 /// A forest of more trees than this is also kept to about so many lines.
 const MOST_TREES: usize = 60;
+/// Rows of a forest of even more kinds than that; a few lines of counts follow.
+const MOST_ROWS: usize = 45;
 /// Levels that are drawn with branches of their own; deeper ones say their level instead, so that a chain of
 /// thousands stays readable and its text grows with its length, not with the square of it.
 const MOST_BRANCHES: usize = 24;
@@ -146,13 +148,17 @@ impl<'a> Picture<'a> {
             upward: false,
         };
         picture.nodes = picture.walk(roots, MOST_SIBLINGS);
-        let is_tree = |root: &&usize| !picture.visible_dependents(**root).is_empty();
-        if options.forest && !options.expand && roots.iter().filter(is_tree).count() > MOST_TREES {
+        let has_rows = |root: &&usize| !picture.is_unremarkable(**root);
+        if options.forest && !options.expand && roots.iter().filter(has_rows).count() > MOST_TREES {
             // Draw fewer of a kind, in the end none.
             for most in [3, 0] {
                 if picture.nodes.len() > MOST_TREES {
                     picture.nodes = picture.walk(roots, most);
                 }
+            }
+            if picture.nodes.len() > MOST_TREES {
+                let nodes = std::mem::take(&mut picture.nodes);
+                picture.nodes = picture.fold(nodes, MOST_ROWS);
             }
         }
         picture.namespaces = picture.spans_namespaces();
@@ -176,7 +182,10 @@ impl<'a> Picture<'a> {
         self.nodes.iter().flat_map(|node| {
             let (one, many): (_, &[usize]) = match &node.body {
                 Body::Object { index, .. } => (Some(*index), &[]),
-                Body::Group { members } | Body::Below { members } | Body::Rest { members } => (None, members),
+                Body::Group { members }
+                | Body::Below { members }
+                | Body::Rest { members }
+                | Body::More { members } => (None, members),
                 Body::Ghost { .. } | Body::Contents { .. } => (None, &[]),
             };
             one.into_iter().chain(many.iter().copied())
@@ -204,8 +213,10 @@ impl<'a> Picture<'a> {
             header(true, &label.rsplit('/').next().unwrap_or(label).to_uppercase());
         }
         header(self.options.forecast.is_some(), "FATE");
-        let has_cells =
-            self.nodes.iter().any(|node| !(node.depth == 0 && matches!(node.body, Body::Rest { .. })));
+        let has_cells = self
+            .nodes
+            .iter()
+            .any(|node| !(node.depth == 0 && matches!(node.body, Body::Rest { .. } | Body::More { .. })));
         let headers = Some(headers.as_slice()).filter(|_| has_cells && !self.options.no_headers);
         table::write(out, self.look, headers, || {
             let mut lasts: Vec<bool> = Vec::new();
@@ -239,11 +250,16 @@ impl<'a> Picture<'a> {
     fn row(&self, position: usize, node: &Node, prefix: Line, status: bool) -> Row {
         let mut name = prefix;
         match &node.body {
-            Body::Rest { members } => {
+            Body::Rest { members } | Body::More { members } => {
                 if node.depth == 0 && position > 0 {
                     name.push(Role::Plain, "and ");
                 }
-                name.push(Role::Plain, format!("{} without dependents: ", number(members.len(), "object")));
+                let what = if matches!(node.body, Body::More { .. }) {
+                    number(members.len(), "more tree")
+                } else {
+                    format!("{} without dependents", number(members.len(), "object"))
+                };
+                name.push(Role::Plain, format!("{what}: "));
                 name.append(by_kind(self.look, self.graph, members));
                 match (self.options.forecast, node.depth) {
                     (Some(_), _) => Row::Cells(self.group_cells(name, status, members)),

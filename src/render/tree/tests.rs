@@ -254,6 +254,30 @@ fn a_forest_of_some_kinds_with_few_each_is_kept_short() {
 }
 
 #[test]
+fn a_forest_without_room_keeps_what_fits_and_counts_the_rest_by_fate() {
+    let mut text = String::new();
+    for number in 0..200 {
+        let kind = ["Job", "ConfigMap"][number % 2];
+        writeln!(text, "{kind}/r{number}\nSecret/s{number} <- {kind}/r{number}").unwrap_or_default();
+    }
+    text.push_str("Lease/l\n");
+    let graph = graph(&text);
+    let columns = BTreeMap::new();
+    let options = TreeOptions { forest: true, ..TreeOptions::new(now(), &columns) };
+    let roots = graph.roots();
+    let picture = Picture::new(Look::PLAIN, &graph, &roots, &options, false);
+    let mut folded = Picture::new(Look::PLAIN, &graph, &roots, &options, false);
+    folded.nodes = picture.fold(picture.walk(&roots, 0), 3);
+    assert_snapshot!(written(|out| folded.write(out)), @r"
+    NAME             READY   STATUS   AGE
+    ConfigMap ×100
+    └─ Secret ×100
+    and 100 more trees: Job ×100
+    and 1 object without dependents: Lease ×1
+    ");
+}
+
+#[test]
 fn a_chain_10000_deep_neither_overflows_nor_explodes() {
     let mut text = "ConfigMap/c0\n".to_owned();
     for number in 1..10_000 {

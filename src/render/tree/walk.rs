@@ -70,6 +70,8 @@ pub(super) enum Body {
     Below { members: Vec<usize> },
     /// Objects without dependents.
     Rest { members: Vec<usize> },
+    /// Roots of a forest that there is no room for.
+    More { members: Vec<usize> },
     /// What follows is in this container, not owned by it.
     Contents { container: usize },
 }
@@ -223,9 +225,43 @@ impl Picture<'_> {
         items
     }
 
+    /// Keeps the trees of a forest that fit into so many rows, and counts the roots of the others.
+    pub(super) fn fold(&self, nodes: Vec<Node>, room: usize) -> Vec<Node> {
+        let mut trees: Vec<Vec<Node>> = Vec::new();
+        for node in nodes {
+            match trees.last_mut() {
+                Some(tree) if node.depth > 0 => tree.push(node),
+                _ => trees.push(vec![node]),
+            }
+        }
+        let is_rest = |tree: &[Node]| matches!(tree[0].body, Body::Rest { .. });
+        let mut used: usize = trees.iter().filter(|tree| is_rest(tree)).map(Vec::len).sum();
+        let (mut kept, mut rest, mut folded) = (Vec::new(), Vec::new(), Vec::new());
+        for tree in trees {
+            if is_rest(&tree) {
+                rest.extend(tree);
+            } else if used + tree.len() <= room {
+                used += tree.len();
+                kept.extend(tree);
+            } else {
+                match &tree[0].body {
+                    Body::Object { index, .. } => folded.push(*index),
+                    Body::Group { members } => folded.extend(members),
+                    _ => {}
+                }
+            }
+        }
+        let more = self.by_fate(folded).into_iter().map(|members| Node {
+            depth: 0,
+            last: false,
+            body: Body::More { members },
+        });
+        kept.into_iter().chain(more).chain(rest).collect()
+    }
+
     /// Whether one of a forest may disappear in a line of counts: nothing hangs on it, it is not Terminating, its
     /// owners are no riddle, and it has no fate that needs a reason.
-    fn is_unremarkable(&self, index: usize) -> bool {
+    pub(super) fn is_unremarkable(&self, index: usize) -> bool {
         let fate = self.entries.get(&index).map(|entry| entry.fate);
         let riddle = |state: OwnerState| !state.is_found() && state != OwnerState::Unknown;
         self.visible_dependents(index).is_empty()
