@@ -171,10 +171,12 @@ pub enum TreeFormat {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PolicyArg {
     /// The object first, its dependents when it is gone
+    #[value(alias = "true")]
     Background,
     /// The dependents first, the object when no blocking one is left
     Foreground,
     /// The object alone; its dependents stay, without an owner
+    #[value(alias = "false")]
     Orphan,
 }
 
@@ -227,12 +229,15 @@ pub struct DeleteArgs {
     #[command(flatten)]
     pub target: TargetArgs,
     /// How the delete propagates; always sent explicitly
-    #[arg(long, visible_alias = "cascade", value_enum, value_name = "POLICY", num_args = 0..=1,
-          require_equals = false, default_missing_value = "background", default_value = "background")]
+    #[arg(long, value_enum, value_name = "POLICY", default_value = "background")]
     pub policy: PolicyArg,
     /// Save this dependent: its ownerReference is removed first (repeatable)
     #[arg(long, value_name = "TARGET")]
     pub keep: Vec<String>,
+    /// The same in kubectl's spelling; bare it means background
+    #[arg(long, value_enum, value_name = "POLICY", num_args = 0..=1, require_equals = true,
+          default_missing_value = "background", conflicts_with = "policy")]
+    pub cascade: Option<PolicyArg>,
     /// Do not ask
     #[arg(short = 'y', long)]
     pub yes: bool,

@@ -10,6 +10,8 @@ use super::flags::{policy, probing};
 use super::follow::{End, Following, Limits};
 use super::interrupt::Interrupt;
 use super::keep;
+use super::manifest;
+use super::question;
 use super::session::Session;
 use super::subject::{Reading, Subject, gather, needs_cluster_scoped};
 use crate::cli::{DeleteArgs, DryRun, ReportFormat};
@@ -66,10 +68,10 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
         return Ok(if refused { ExitCode::Refused } else { ExitCode::Done });
     }
     present(session, args, &subject, &plan)?;
-    if let Err(failure) = confirm(session, args, &subject, &plan) {
+    let mut interrupt = Interrupt::catch().await;
+    if let Err(failure) = confirm(session, args, &subject, &plan, &mut interrupt).await {
         return ending::not_started(session, args.output, &subject, &plan, failure);
     }
-    let mut interrupt = Interrupt::catch().await;
     match interrupt.or(keep::cut(session, &subject, &keeping)).await {
         Some(Ok(())) => {}
         Some(Err(stop)) => return ending::stopped(session, args.output, &subject, &plan, stop),
@@ -114,6 +116,15 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
     ending::finish(session, args.output, &subject, &plan, ended, &mut interrupt).await
 }
 
+/// What can be refused before anybody is asked.
+///
+/// # Errors
+/// A wrong command line.
+pub fn check(args: &DeleteArgs) -> Result<(), Failure> {
+    wish(args)?;
+    manifest::check(&args.target, BareType::Refused)
+}
+
 fn wish(args: &DeleteArgs) -> Result<Wish, Failure> {
     if args.now && args.grace_period >= 0 {
         return Err(
@@ -140,7 +151,12 @@ fn wish(args: &DeleteArgs) -> Result<Wish, Failure> {
         return Err(Failure::usage("--stall-timeout must be greater than 0")
             .hint("write for example --stall-timeout 60s"));
     }
-    Ok(Wish { policy: policy(args.policy), grace_seconds, force: grace_seconds == Some(0), limits })
+    Ok(Wish {
+        policy: policy(args.cascade.unwrap_or(args.policy)),
+        grace_seconds,
+        force: grace_seconds == Some(0),
+        limits,
+    })
 }
 
 /// The server accepts `orphan` on a Namespace or a definition and deletes all content (reference A.1).
@@ -242,7 +258,13 @@ fn present(session: &Session, args: &DeleteArgs, subject: &Subject, plan: &Forec
     }
 }
 
-fn confirm(session: &Session, args: &DeleteArgs, subject: &Subject, plan: &Forecast) -> Result<(), Failure> {
+async fn confirm(
+    session: &Session,
+    args: &DeleteArgs,
+    subject: &Subject,
+    plan: &Forecast,
+    interrupt: &mut Interrupt,
+) -> Result<(), Failure> {
     if args.yes {
         return Ok(());
     }
@@ -251,10 +273,13 @@ fn confirm(session: &Session, args: &DeleteArgs, subject: &Subject, plan: &Forec
             .hint("look at the forecast with --dry-run, then add --yes"));
     }
     let question = plan::question(&subject.graph, plan, session.cluster.context_name());
-    let answer = match plan::name_to_type(&subject.graph, plan) {
-        Some(name) => ask::confirm_by_name(session.stderr, &question, name),
-        None => ask::confirm(session.stderr, &question),
-    };
+    let name = plan::name_to_type(&subject.graph, plan).map(str::to_owned);
+    let look = session.stderr;
+    let answer = question::ask(interrupt, move || match name {
+        Some(name) => ask::confirm_by_name(look, &question, &name),
+        None => ask::confirm(look, &question),
+    })
+    .await;
     match answer {
         Ok(Answer::Yes) => Ok(()),
         Ok(Answer::No) => Err(Failure::refused("nothing was deleted: you said no")),

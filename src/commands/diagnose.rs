@@ -35,6 +35,15 @@ pub async fn run(session: &Session, args: &DiagnoseArgs) -> Result<ExitCode, Fai
     report(session, args.output, &diagnosis)
 }
 
+/// What can be refused before anybody is asked.
+///
+/// # Errors
+/// A wrong command line.
+pub fn check(args: &DiagnoseArgs) -> Result<(), Failure> {
+    time_span("--observe", &args.observe)?;
+    if asks_for_targets(&args.target) { manifest::check(&args.target, BareType::All) } else { Ok(()) }
+}
+
 /// Why one object is not gone: two looks, as `diagnose` takes them.
 pub async fn diagnose(
     session: &Session,

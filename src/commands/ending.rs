@@ -396,9 +396,12 @@ fn refusal_findings(session: &Session, refusals: &[(Object, Trouble)]) -> Vec<Fi
 }
 
 /// Whether another object bears the name now: the precondition on the UID says so, in the API server's own words
-/// (`apiserver/pkg/storage/interfaces.go`, Preconditions.Check). Other conflicts mean something else.
+/// (`apiserver/pkg/registry/rest/delete.go`, BeforeDelete; `apiserver/pkg/storage/interfaces.go`,
+/// Preconditions.Check). Other conflicts mean something else.
 pub fn is_replaced(trouble: &Trouble) -> bool {
-    trouble.is_conflict() && !is_admission(trouble) && words(trouble).contains("UID in precondition")
+    let words = words(trouble);
+    let by_uid = words.contains("UID in precondition") || words.contains("UID in the precondition");
+    trouble.is_conflict() && !is_admission(trouble) && by_uid
 }
 
 /// Whether it is admission that refuses, not a missing right: the server's own wording tells

@@ -14,6 +14,7 @@ pub mod manifest;
 pub mod offline;
 pub mod orphans;
 pub mod picture;
+pub mod question;
 pub mod release;
 pub mod session;
 pub mod subject;
@@ -26,6 +27,7 @@ use std::io;
 
 use crate::cli::{Cli, Verb};
 use crate::error::{ExitCode, Failure};
+use crate::model::target::BareType;
 use crate::render::failure::write_failure;
 use crate::render::look::Look;
 use session::{Session, color_when};
@@ -43,7 +45,20 @@ pub fn no_runtime(cli: &Cli, error: &io::Error) -> ExitCode {
     fail(cli, &Failure::error(format!("cannot start: {error}")))
 }
 
+/// What can be refused before anybody is asked, and before a cluster is looked for.
+fn check(verb: &Verb) -> Result<(), Failure> {
+    match verb {
+        Verb::Tree(args) => tree::check(args),
+        Verb::Delete(args) => delete::check(args),
+        Verb::Wait(args) => wait::check(args),
+        Verb::Diagnose(args) => diagnose::check(args),
+        Verb::Release(args) => manifest::check(&args.target, BareType::Refused),
+        Verb::Orphans(_) | Verb::Version(_) | Verb::Completion(_) => Ok(()),
+    }
+}
+
 async fn dispatch(cli: &Cli) -> Result<ExitCode, Failure> {
+    check(&cli.verb)?;
     match &cli.verb {
         Verb::Tree(args) if args.snapshot.is_some() => offline::tree(cli, args),
         Verb::Orphans(args) if args.snapshot.is_some() => offline::orphans(cli, args),

@@ -10,6 +10,7 @@ use super::diagnose;
 use super::ending::words;
 use super::interrupt::Interrupt;
 use super::manifest::{self, Place};
+use super::question;
 use super::session::Session;
 use super::subject;
 use crate::cli::ReleaseArgs;
@@ -75,14 +76,14 @@ pub async fn run(session: &Session, args: &ReleaseArgs) -> Result<ExitCode, Fail
         check => matches!(check, Check::Accepted),
     };
     present(session, args, &object, &release, dry_run)?;
-    if let Err(failure) = confirm(session, args, &object, &release) {
+    let mut interrupt = Interrupt::catch().await;
+    if let Err(failure) = confirm(session, args, &object, &release, &mut interrupt).await {
         if args.confirm.is_none() {
             let confirm = ["--confirm", &release.digest];
             release.command = Some(command(session, &object, &release.finalizer, &confirm));
         }
         return finish(session, args, &release, Some(failure));
     }
-    let mut interrupt = Interrupt::catch().await;
     if let Err(failure) = remove(session, &object, &release.finalizer).await {
         return finish(session, args, &release, Some(failure));
     }
@@ -253,7 +254,13 @@ fn command(session: &Session, object: &Object, finalizer: &str, rest: &[&str]) -
 }
 
 /// The digest, or the name typed.
-fn confirm(session: &Session, args: &ReleaseArgs, object: &Object, release: &Release) -> Result<(), Failure> {
+async fn confirm(
+    session: &Session,
+    args: &ReleaseArgs,
+    object: &Object,
+    release: &Release,
+    interrupt: &mut Interrupt,
+) -> Result<(), Failure> {
     let finalizer = &release.finalizer;
     match &args.confirm {
         Some(given) if *given == release.digest => return Ok(()),
@@ -278,7 +285,8 @@ fn confirm(session: &Session, args: &ReleaseArgs, object: &Object, release: &Rel
         return without_terminal("there is no terminal to ask on".to_owned());
     }
     let question = text::question(object, finalizer, session.cluster.context_name());
-    match ask::confirm_by_name(session.stderr, &question, &object.name) {
+    let (look, name) = (session.stderr, object.name.clone());
+    match question::ask(interrupt, move || ask::confirm_by_name(look, &question, &name)).await {
         Ok(Answer::Yes) => Ok(()),
         Ok(Answer::No) => Err(Failure::refused("nothing was changed: the name was not typed")),
         Ok(Answer::Interrupted) => Err(Failure::interrupted("nothing was changed: interrupted")),

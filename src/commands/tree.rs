@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::flags::policy;
+use super::manifest;
 use super::picture::Picture;
 use super::session::{Output, Session};
 use super::subject::{Reading, Subject, gather, needs_cluster_scoped, read};
@@ -21,7 +22,6 @@ use crate::render::{gaps, notes};
 /// # Errors
 /// A wrong command line, an unknown kind, a target that is not there, no connection.
 pub async fn run(session: &Session, args: &TreeArgs) -> Result<ExitCode, Failure> {
-    check(args)?;
     let wanted_policy = args.policy.map(policy);
     let forest = names_no_target(args);
     let subject = if forest {
@@ -87,7 +87,7 @@ pub fn check(args: &TreeArgs) -> Result<(), Failure> {
         return Err(Failure::usage("--watch goes with -o tree, wide, json or yaml").hint("leave -o out"));
     }
     if !names_no_target(args) {
-        return Ok(());
+        return manifest::check(target, BareType::All);
     }
     if target.selector.is_some() || target.field_selector.is_some() || target.all {
         return Err(Failure::usage("a selector needs a type to select from")

@@ -8,6 +8,7 @@ use super::ending::{self, Ended};
 use super::flags::probing;
 use super::follow::{Following, Limits};
 use super::interrupt::Interrupt;
+use super::manifest;
 use super::session::Session;
 use super::subject::{ClusterScoped, Reading, Subject, gather};
 use crate::cli::WaitArgs;
@@ -21,14 +22,7 @@ use crate::render::progress::ProgressView;
 /// # Errors
 /// Whatever ends the command before anything is watched; a target that is not being deleted.
 pub async fn run(session: &Session, args: &WaitArgs) -> Result<ExitCode, Failure> {
-    let limits = Limits {
-        timeout: time_limit("--timeout", &args.timeout)?,
-        stall: time_span("--stall-timeout", &args.stall_timeout)?,
-    };
-    if limits.stall == Duration::ZERO {
-        return Err(Failure::usage("--stall-timeout must be greater than 0")
-            .hint("write for example --stall-timeout 60s"));
-    }
+    let limits = limits(args)?;
     let reading = Reading {
         cluster_scoped: ClusterScoped::IfForeground,
         pods: true,
@@ -54,6 +48,27 @@ pub async fn run(session: &Session, args: &WaitArgs) -> Result<ExitCode, Failure
     let ended =
         Ended { end: Some(end), following, refusals: Vec::new(), policy, probing: probing(args.probe) };
     ending::finish(session, args.output, &subject, &plan, ended, &mut interrupt).await
+}
+
+/// What can be refused before anybody is asked.
+///
+/// # Errors
+/// A wrong command line.
+pub fn check(args: &WaitArgs) -> Result<(), Failure> {
+    limits(args)?;
+    manifest::check(&args.target, BareType::All)
+}
+
+fn limits(args: &WaitArgs) -> Result<Limits, Failure> {
+    let limits = Limits {
+        timeout: time_limit("--timeout", &args.timeout)?,
+        stall: time_span("--stall-timeout", &args.stall_timeout)?,
+    };
+    if limits.stall == Duration::ZERO {
+        return Err(Failure::usage("--stall-timeout must be greater than 0")
+            .hint("write for example --stall-timeout 60s"));
+    }
+    Ok(limits)
 }
 
 fn refuse_live_targets(subject: &Subject) -> Result<(), Failure> {

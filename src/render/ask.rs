@@ -1,11 +1,11 @@
 //! Questions to a person. Nothing but a plain yes, and Enter, is a yes.
 //!
-//! The cursor is never hidden, so that there is nothing to give back when somebody presses Ctrl-C.
+//! The terminal stays as it is: no hidden cursor, no raw mode, so that there is nothing to give back when somebody
+//! presses Ctrl-C.
 
-use std::io;
+use std::io::{self, Write as _};
 
 use dialoguer::console::Term;
-use dialoguer::{Error, Input};
 
 use super::look::{Look, Role};
 use super::text::Line;
@@ -39,19 +39,21 @@ pub fn confirm_by_name(look: Look, question: &str, name: &str) -> io::Result<Ans
 }
 
 fn ask(look: Look, question: &str, prompt: &str, is_yes: impl Fn(&str) -> bool) -> io::Result<Answer> {
-    let term = Term::stderr();
+    let mut err = io::stderr();
     // The question may be longer than a line; the prompt behind it is not.
-    term.write_line(&Line::new().styled(Role::Strong, question).render(look))?;
-    let prompt = Line::new().plain(prompt).render(Look { color: false, ..look });
-    match Input::<String>::new().with_prompt(prompt).allow_empty(true).interact_text_on(&term) {
-        Ok(answer) if is_yes(answer.trim()) => Ok(Answer::Yes),
+    writeln!(err, "{}", Line::new().styled(Role::Strong, question).render(look))?;
+    write!(err, "{}: ", Line::new().plain(prompt).render(Look { color: false, ..look }))?;
+    err.flush()?;
+    let mut answer = String::new();
+    match io::stdin().read_line(&mut answer) {
+        Ok(0) => {
+            writeln!(err)?;
+            Ok(Answer::Interrupted)
+        }
+        Ok(_) if is_yes(answer.trim()) => Ok(Answer::Yes),
         Ok(_) => Ok(Answer::No),
-        Err(Error::IO(error)) => match error.kind() {
-            io::ErrorKind::Interrupted | io::ErrorKind::UnexpectedEof => {
-                term.write_line("")?;
-                Ok(Answer::Interrupted)
-            }
-            _ => Err(error),
-        },
+        // No text at all.
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Answer::No),
+        Err(error) => Err(error),
     }
 }

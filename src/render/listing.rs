@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use dialoguer::console::Term;
+use dialoguer::console::{Term, is_dumb};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Nothing is shown before.
@@ -16,9 +16,9 @@ pub struct ListingView {
 }
 
 impl ListingView {
-    /// On standard error; nothing where that is no terminal.
+    /// On standard error; nothing where that is no terminal that can move its cursor.
     pub fn stderr(now: Instant) -> Self {
-        Self { started: now, bar: None, terminal: Term::stderr().is_term() }
+        Self { started: now, bar: None, terminal: Term::stderr().is_term() && !is_dumb() }
     }
 
     /// So many of so many lists are in, with so many objects.
