@@ -9,6 +9,7 @@
 //! comes back later as an event. The machine keeps both views, because the lag decides some ends (rules 13 to 15).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::forecast::Policy;
 use super::graph::{OwnerGraph, OwnerState};
@@ -26,14 +27,18 @@ pub const NAMESPACE_FINALIZER: &str = "kubernetes";
 /// Which of several possible courses to take where the collector races with itself, or where we cannot know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Course {
-    /// Rule 13: whether the retry after the cycle breaker's conflict comes before the owner has let go.
-    pub retries: Retries,
-    /// Rule 16: an owner below the target lets go before its non-blocking dependents are looked at.
-    pub owners_first: bool,
-    /// Rule 15: an object of which one owner waits and another may yet turn to waiting is looked at after that.
-    pub mixed_late: bool,
-    /// Several targets: the collector is done with one before the next one's DELETE comes.
-    pub one_by_one: bool,
+    /// Rule 13: whose retry after the cycle breaker's conflict comes before the owner has let go.
+    pub retries_early: Which,
+    /// Rule 16: which owners without blockers let go before their other dependents are looked at.
+    pub owners_early: Which,
+    /// Rule 15: on which [`occasion`]s an object, of whose owners one waits or is gone and another may come to that in
+    /// the same round, is looked at only at the end of the round.
+    pub mixed_late: Which,
+    /// An item that lost an owner is looked at before another owner's orphaning takes its reference off.
+    pub orphans_late: bool,
+    /// How far the collector comes before the next of several DELETEs is there, and with what it had begun before
+    /// the first.
+    pub pause: Pause,
     /// Rule 17: objects found Terminating without `foregroundDeletion` once had it, and the collector remembers.
     pub remembers: bool,
     /// Owners that we could not read are absent.
@@ -42,50 +47,69 @@ pub struct Course {
     pub unknown_on_node: bool,
 }
 
-/// Which retries come before the owner has let go.
+/// What the collector does between two DELETEs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Retries {
-    /// None.
-    Late,
-    /// All.
-    Early,
-    /// That of this object alone.
-    EarlyOnly(usize),
-    /// All but that of this object.
-    LateOnly(usize),
+pub enum Pause {
+    /// Nothing: they come all at once.
+    None,
+    /// Its workers take up what is queued so many times.
+    Rounds(u8),
+    /// Everything.
+    UntilQuiet,
+}
+
+/// To which objects something happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// To none.
+    None,
+    /// To all.
+    All,
+    /// To this one alone.
+    Only(usize),
+    /// To all but this one.
+    AllBut(usize),
+}
+
+impl Which {
+    /// Whether it happens to this one.
+    pub fn includes(self, index: usize) -> bool {
+        match self {
+            Self::None => false,
+            Self::All => true,
+            Self::Only(one) => one == index,
+            Self::AllBut(one) => one != index,
+        }
+    }
 }
 
 impl Course {
     /// What happens most often.
     pub const LIKELIEST: Self = Self {
-        retries: Retries::Late,
-        owners_first: false,
-        mixed_late: false,
-        one_by_one: false,
+        retries_early: Which::None,
+        owners_early: Which::None,
+        mixed_late: Which::None,
+        orphans_late: false,
+        pause: Pause::None,
         remembers: false,
         unknown_absent: false,
         unknown_on_node: false,
     };
-
-    fn retries_early(&self, index: usize) -> bool {
-        match self.retries {
-            Retries::Late => false,
-            Retries::Early => true,
-            Retries::EarlyOnly(one) => one == index,
-            Retries::LateOnly(one) => one != index,
-        }
-    }
 }
 
 /// What happened on the way that another course could have decided differently.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Forks {
-    /// The cycle breaker fired for these objects.
-    pub breakers: BTreeSet<usize>,
-    /// An owner below the target could let go while a dependent, to which that matters, was looked at.
-    pub owner: bool,
-    /// An object was looked at when one of its owners waited and another did not yet.
-    pub mixed: bool,
+    /// The objects for which the cycle breaker fired.
+    pub retries: BTreeSet<usize>,
+    /// The owners that could let go while a dependent, to which that matters, was looked at.
+    pub owners: BTreeSet<usize>,
+    /// The [`occasion`]s on which an object was looked at when one of its owners waited or was gone, and another not yet.
+    pub mixed: BTreeSet<usize>,
+    /// An owner was orphaned when one of its dependents was about to be looked at for another reason.
+    pub orphan: bool,
+    /// Something was under way before the DELETE came.
+    pub under_way: bool,
     /// A dependent that is Terminating without `foregroundDeletion` was asked whether it is deleting dependents.
     pub memory: bool,
     /// An owner that we could not read was asked for.
@@ -95,7 +119,7 @@ pub struct Forks {
 }
 
 /// What the machine knows of one object.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 struct Node {
     // The API server's view.
     exists: bool,
@@ -131,14 +155,16 @@ struct Node {
     unread: bool,
     /// A client deleted it, not the collector.
     by_client: bool,
-    /// Was looked at later, once (rule 15).
+    /// Is looked at at the end of the round (rule 15).
     postponed: bool,
+    /// How often it could have been.
+    mixed: u8,
     /// Counts the changes of its references: a delete that was decided before one meets a conflict.
     version: u32,
 }
 
 /// One ownerReference.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Reference {
     state: OwnerState,
     /// The object with the reference's UID, where one was seen.
@@ -161,7 +187,7 @@ struct Container {
 }
 
 /// The collector's work queue item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Action {
     /// The graph learns what the API server did to this object.
     Event(usize),
@@ -357,31 +383,75 @@ impl<'g> Collector<'g> {
         }
     }
 
-    /// Runs the collector in the likeliest order until it has nothing to do: what has happened is seen first, then
-    /// all workers do what is queued, side by side.
-    pub fn settle_collector(&mut self) {
-        loop {
-            if let Some(index) = self.events.pop_front() {
-                self.nodes[index].event = false;
-                self.observe(index);
+    /// Takes up what the snapshot found under way: foreground and orphaning deletions that the collector is in the
+    /// midst of. In a cluster at rest nothing comes of it: what they wait for was tried before.
+    pub fn resume(&mut self) {
+        for index in 0..self.nodes.len() {
+            let node = &self.nodes[index];
+            if !node.exists || !node.terminating || !node.collectable {
                 continue;
             }
-            let (early, late): (Vec<usize>, Vec<usize>) = std::mem::take(&mut self.retries)
-                .into_iter()
-                .partition(|index| self.course.retries_early(*index));
-            if !early.is_empty() {
-                self.retries = late.into();
-                self.retry(early);
-                continue;
+            if node.orphan {
+                self.orphans.push_back(index);
+                self.forks.under_way = true;
+            } else if node.foreground {
+                self.queue_dependents(index);
+                self.enqueue(index);
+                self.forks.under_way = true;
             }
-            let (orphans, attempts) = (std::mem::take(&mut self.orphans), std::mem::take(&mut self.attempts));
-            if orphans.is_empty() && attempts.is_empty() && late.is_empty() {
-                return;
+        }
+    }
+
+    /// Lets the collector work for a while in the likeliest order.
+    pub fn pause(&mut self) {
+        match self.course.pause {
+            Pause::None => {}
+            Pause::Rounds(rounds) => {
+                for _ in 0..rounds {
+                    self.play_round();
+                }
             }
+            Pause::UntilQuiet => self.settle_collector(),
+        }
+    }
+
+    fn settle_collector(&mut self) {
+        while self.play_round() {}
+    }
+
+    /// One round in the likeliest order: what has happened is seen, then all workers do what is queued, side by side.
+    /// False when there was nothing to do.
+    fn play_round(&mut self) -> bool {
+        self.observe_all();
+        let (early, late): (Vec<usize>, Vec<usize>) = std::mem::take(&mut self.retries)
+            .into_iter()
+            .partition(|index| self.course.retries_early.includes(*index));
+        let (orphans, attempts) = (std::mem::take(&mut self.orphans), std::mem::take(&mut self.attempts));
+        if [early.len(), late.len(), orphans.len(), attempts.len()] == [0; 4] {
+            return false;
+        }
+        // What met a conflict comes again as a retry; that it was queued meanwhile, too, decides the same race.
+        let (again, attempts): (Vec<usize>, Vec<usize>) =
+            attempts.into_iter().partition(|index| self.nodes[*index].retrying);
+        again.into_iter().for_each(|index| self.nodes[index].queued = false);
+        let attempts = [early, attempts].concat();
+        if self.course.orphans_late {
+            self.attempt_all(attempts);
             orphans.into_iter().for_each(|index| self.orphan_dependents(index));
-            self.attempt_all(attempts.into());
-            // By now the owner that the conflict's patch unblocked has most often let go.
-            self.retry(late);
+        } else {
+            orphans.into_iter().for_each(|index| self.orphan_dependents(index));
+            self.attempt_all(attempts);
+        }
+        // By now the owner that the conflict's patch unblocked has most often let go.
+        self.retry(late);
+        true
+    }
+
+    /// Learns everything that has happened.
+    pub(super) fn observe_all(&mut self) {
+        while let Some(index) = self.events.pop_front() {
+            self.nodes[index].event = false;
+            self.observe(index);
         }
     }
 
@@ -390,13 +460,15 @@ impl<'g> Collector<'g> {
         self.work(retries);
     }
 
-    fn attempt_all(&mut self, mut attempts: Vec<usize>) {
-        attempts.iter().for_each(|index| self.nodes[*index].queued = false);
-        if self.course.owners_first {
-            let owners = attempts.iter().copied().filter(|index| self.may_let_go_early(*index)).collect();
-            attempts.retain(|index| !self.may_let_go_early(*index));
-            self.work(owners);
+    fn attempt_all(&mut self, attempts: Vec<usize>) {
+        for index in &attempts {
+            self.nodes[*index].queued = false;
+            self.nodes[*index].retrying = false;
         }
+        let (owners, attempts) = attempts
+            .into_iter()
+            .partition(|index| self.course.owners_early.includes(*index) && self.may_let_go_early(*index));
+        self.work(owners);
         self.work(attempts);
     }
 
@@ -404,9 +476,14 @@ impl<'g> Collector<'g> {
     /// as events only when the batch is worked off.
     fn work(&mut self, items: Vec<usize>) {
         let plans: Vec<Plan> = items.iter().map(|index| self.plan(*index)).collect();
+        let mut postponed = Vec::new();
         for (index, plan) in items.into_iter().zip(plans) {
-            self.execute(index, plan);
+            match plan {
+                Plan::Postpone => postponed.push(index),
+                plan => self.execute(index, plan),
+            }
         }
+        postponed.into_iter().for_each(|index| self.attempt(index));
     }
 
     /// Everything that could happen next, for whoever wants to try every order.
@@ -416,6 +493,19 @@ impl<'g> Collector<'g> {
         let orphans = self.orphans.iter().map(|index| Action::Orphan(*index));
         let retries = self.retries.iter().map(|index| Action::Retry(*index));
         events.chain(orphans).chain(attempts).chain(retries).collect()
+    }
+
+    /// Equal for machines that will do the same in the same order of choices.
+    pub fn fingerprint(&self) -> u64 {
+        let sorted = |queue: &VecDeque<usize>| {
+            let mut queue: Vec<usize> = queue.iter().copied().collect();
+            queue.sort_unstable();
+            queue
+        };
+        let mut hasher = DefaultHasher::new();
+        (&self.nodes, &self.references, &self.thawed).hash(&mut hasher);
+        [&self.events, &self.attempts, &self.orphans, &self.retries].map(sorted).hash(&mut hasher);
+        hasher.finish()
     }
 
     /// Does one of [`Self::choices`].
@@ -562,11 +652,7 @@ impl<'g> Collector<'g> {
             node.seen_exists = false;
             let blocked = self.blocked_owners(index);
             blocked.into_iter().for_each(|owner| self.nodes[owner].blocking -= 1);
-            for dependent in self.graph.dependents(index) {
-                if self.references_in_graph(*dependent, index) {
-                    self.enqueue(*dependent);
-                }
-            }
+            self.queue_dependents(index);
             let owners: Vec<usize> =
                 self.references[index].iter().filter_map(|reference| reference.owner).collect();
             for owner in owners {
@@ -585,11 +671,7 @@ impl<'g> Collector<'g> {
             self.orphans.push_back(index);
         } else if waiting {
             self.nodes[index].deleting_dependents = true;
-            for dependent in self.graph.dependents(index) {
-                if self.references_in_graph(*dependent, index) {
-                    self.enqueue(*dependent);
-                }
-            }
+            self.queue_dependents(index);
             self.enqueue(index);
         }
     }
@@ -643,6 +725,15 @@ impl<'g> Collector<'g> {
         self.references[dependent]
             .iter()
             .any(|reference| reference.live && reference.block && self.has_uid_of(reference, owner))
+    }
+
+    fn queue_dependents(&mut self, index: usize) {
+        let graph = self.graph;
+        for dependent in graph.dependents(index) {
+            if self.references_in_graph(*dependent, index) {
+                self.enqueue(*dependent);
+            }
+        }
     }
 
     fn enqueue(&mut self, index: usize) {
@@ -721,17 +812,23 @@ impl<'g> Collector<'g> {
         if !any {
             return Plan::Nothing;
         }
-        let early = loose.iter().any(|position| {
-            self.references[index][*position].owner.is_some_and(|owner| {
-                let matters = solid || self.stays(owner) || self.has_dependents(index);
-                matters && self.may_let_go_early(owner)
-            })
-        });
-        self.forks.owner |= early;
-        if solid && waiting && self.may_turn_to_waiting(index) {
-            self.forks.mixed = true;
-            if self.course.mixed_late && !std::mem::replace(&mut self.nodes[index].postponed, true) {
-                return Plan::Postpone;
+        for position in &loose {
+            let owner = self.references[index][*position].owner;
+            let matters = |owner: usize| solid || self.stays(owner) || self.has_dependents(index);
+            if let Some(owner) = owner.filter(|owner| self.may_let_go_early(*owner) && matters(*owner)) {
+                self.forks.owners.insert(owner);
+            }
+        }
+        if solid && !loose.is_empty() && self.may_lose_hold(index) {
+            let node = &mut self.nodes[index];
+            if !std::mem::take(&mut node.postponed) {
+                let occasion = occasion(index, node.mixed);
+                node.mixed = node.mixed.saturating_add(1);
+                self.forks.mixed.insert(occasion);
+                if self.course.mixed_late.includes(occasion) {
+                    node.postponed = true;
+                    return Plan::Postpone;
+                }
             }
         }
         let node = &self.nodes[index];
@@ -759,8 +856,7 @@ impl<'g> Collector<'g> {
     /// The second half: changes what was decided.
     fn execute(&mut self, index: usize, plan: Plan) {
         match plan {
-            Plan::Nothing => {}
-            Plan::Postpone => self.enqueue(index),
+            Plan::Nothing | Plan::Postpone => {}
             Plan::LetGo => self.let_go(index),
             Plan::QueueBlockers => self.queue_blockers(index),
             Plan::RemoveReferences(uids) => {
@@ -769,7 +865,7 @@ impl<'g> Collector<'g> {
             Plan::Unblock => {
                 if self.unblock(index) {
                     // The patch moved the resourceVersion: the delete meets a conflict, and is tried again (rule 13).
-                    self.forks.breakers.insert(index);
+                    self.forks.retries.insert(index);
                     self.again(index);
                 } else {
                     self.delete_with(index, Some(Policy::Foreground), false);
@@ -793,31 +889,23 @@ impl<'g> Collector<'g> {
         self.nodes[index].foreign || self.nodes[index].kubelet
     }
 
-    /// Whether an owner that keeps this object may itself be deleted in foreground right now: it hangs on an owner
-    /// that waits.
-    fn may_turn_to_waiting(&self, index: usize) -> bool {
+    /// Whether an owner that keeps this object may itself be deleted in this very round: it hangs on an owner that
+    /// waits or is gone.
+    fn may_lose_hold(&self, index: usize) -> bool {
+        let is = |reference: &Reference, class| reference.live && self.class(reference) == class;
         self.references[index].iter().any(|reference| {
-            let owner = reference.owner.filter(|_| reference.live && self.class(reference) == Class::Solid);
-            owner.is_some_and(|owner| {
-                !self.nodes[owner].terminating
-                    && self.references[owner]
-                        .iter()
-                        .any(|above| above.live && self.class(above) == Class::Waiting)
+            let owner = reference.owner.filter(|_| is(reference, Class::Solid));
+            owner.filter(|owner| !self.nodes[*owner].terminating).is_some_and(|owner| {
+                let above = &self.references[owner];
+                above.iter().any(|above| is(above, Class::Waiting) || is(above, Class::Dangling))
             })
         })
     }
 
-    /// Whether this waiting owner, without blockers left, may be ahead of its other dependents: the collector
-    /// deleted it and looks at it a second time, because it blocks an owner of its own that waits.
+    /// Whether this owner waits for nobody any more: it may let go before its other dependents are looked at.
     fn may_let_go_early(&self, index: usize) -> bool {
         let node = &self.nodes[index];
-        node.deleting_dependents
-            && !node.by_client
-            && node.blocking == 0
-            && self.references[index].iter().any(|reference| {
-                let owner = reference.owner.filter(|_| reference.seen_live && reference.seen_block);
-                owner.is_some_and(|owner| self.nodes[owner].deleting_dependents)
-            })
+        node.exists && node.foreground && node.deleting_dependents && node.blocking == 0
     }
 
     fn has_dependents(&self, index: usize) -> bool {
@@ -909,6 +997,7 @@ impl<'g> Collector<'g> {
                 && self.remove_references(*dependent, |owner| *owner == uid)
             {
                 self.nodes[*dependent].lost_by_orphaning = true;
+                self.forks.orphan |= self.nodes[*dependent].queued && self.has_references(*dependent);
             }
         }
         self.nodes[index].orphan = false;
@@ -917,11 +1006,16 @@ impl<'g> Collector<'g> {
     }
 }
 
+/// A number for the nth time that something happens to an object; all from the eighth time on have one.
+fn occasion(index: usize, nth: u8) -> usize {
+    index * 8 + usize::from(nth.min(7))
+}
+
 /// What a worker decided for one item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Plan {
     Nothing,
-    /// Look again when this batch has been seen.
+    /// Look when the others of this round are done.
     Postpone,
     /// Take the item's own `foregroundDeletion` off.
     LetGo,

@@ -7,6 +7,8 @@ pub mod collector;
 pub mod command;
 pub mod diagnosis;
 pub mod duration;
+#[cfg(test)]
+mod explorer;
 pub mod facts;
 pub mod filter;
 pub mod follow;

@@ -70,6 +70,8 @@ pub(crate) struct Line {
     /// After all finalizers of others and all kubelets let go.
     pub(crate) finally: End,
     pub(crate) wrong: bool,
+    /// Something else held it than was said.
+    pub(crate) other_holders: bool,
 }
 
 /// How a graph went.
@@ -368,10 +370,9 @@ impl Arena {
         let ends = self
             .await_ends(&made, |number, found| {
                 let entries = &forecasts[number];
-                let races = has_races(entries);
                 entries.iter().all(|entry| {
                     let object = graph.object(entry.object);
-                    fits(entry, found.get(&object.uid), races)
+                    fits(entry, found.get(&object.uid))
                 })
             })
             .await;
@@ -576,23 +577,20 @@ fn end(object: Option<&Object>) -> End {
     }
 }
 
-fn has_races(entries: &[Entry]) -> bool {
-    entries.iter().any(|entry| !entry.certain)
-}
-
 /// Whether one of the entry's fates is what happened.
-fn fits(entry: &Entry, after: Option<&Object>, races: bool) -> bool {
+fn fits(entry: &Entry, after: Option<&Object>) -> bool {
     let one = |fate: Fate| match fate {
         Fate::Deleted => end(after) == End::Gone,
         Fate::Held => end(after) == End::Terminating,
         Fate::CollectedAnyway => end(after) != End::Alive,
         Fate::Waits | Fate::Kept | Fate::Leaked | Fate::Orphaned => end(after) == End::Alive,
     };
-    if !one(entry.fate) && !entry.otherwise.iter().any(|fate| one(*fate)) {
-        return false;
-    }
-    // Who holds it is the likeliest answer only, where the graph holds a race.
-    let Some(after) = after.filter(|_| !races && entry.fate == Fate::Held) else { return true };
+    one(entry.fate) || entry.otherwise.iter().any(|fate| one(*fate))
+}
+
+/// Whether those hold it that were said to. A race may decide that where it does not decide the fate.
+fn holders_fit(entry: &Entry, after: Option<&Object>) -> bool {
+    let Some(after) = after.filter(|_| entry.certain && entry.fate == Fate::Held) else { return true };
     let by_dependents = entry.held_by.iter().any(|holder| matches!(holder, Holder::Object(_)));
     let by_finalizer = entry.held_by.iter().any(|holder| *holder == Holder::Finalizer(HOLD.to_owned()));
     after.has_finalizer(FOREGROUND_FINALIZER) == by_dependents && after.has_finalizer(HOLD) == by_finalizer
@@ -633,7 +631,8 @@ fn verdict(
                 otherwise: entry.otherwise.clone(),
                 end: end(after),
                 finally: end(finally),
-                wrong: !fits(entry, after, has_races(entries)) || !finally_fits(entry, object, finally),
+                other_holders: !holders_fit(entry, after),
+                wrong: !fits(entry, after) || !finally_fits(entry, object, finally),
             }
         })
         .collect();
