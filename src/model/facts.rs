@@ -75,6 +75,16 @@ impl Identity {
         }
     }
 
+    /// Who that is, in a sentence.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Caller => "the caller",
+            Self::Collector => "the collector",
+            Self::JobController => "the Job controller",
+            Self::NamespaceController => "the namespace controller",
+        }
+    }
+
     /// The groups of that user.
     pub fn groups(self) -> Vec<String> {
         match self {

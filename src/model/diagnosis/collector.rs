@@ -17,6 +17,26 @@ const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/
 /// The collector's back-off is capped at 1000 s; past twice that it is no longer back-off (reference B.0).
 const BACK_OFF_SECONDS: i64 = 2000;
 
+/// What came of a request, sent as a dry run by the caller and by whoever has to send it in earnest.
+pub(super) struct Tried<'a> {
+    /// Who refuses it, if it is refused to whoever has to send it.
+    pub(super) refused: Option<(Question, Reading, &'a Reply)>,
+    /// Whether somebody's dry run passed.
+    accepted: bool,
+    /// Whether we could act as the one who has to send it, and that passed.
+    impersonated: bool,
+    /// The answers that are not the refusal.
+    pub(super) notes: Vec<(String, String)>,
+}
+
+impl Tried<'_> {
+    pub(super) fn add_to(&self, finding: &mut Finding) {
+        for (source, text) in &self.notes {
+            finding.evidence(source.clone(), text.clone());
+        }
+    }
+}
+
 /// What the Lease tells.
 enum Lease {
     Stale(String),
@@ -24,7 +44,7 @@ enum Lease {
     Unknown,
 }
 
-impl Inquiry<'_> {
+impl<'a> Inquiry<'a> {
     /// Explains a Terminating object that holds only the collector's own finalizer and is blocked by nothing.
     pub(super) fn own_finalizer(&mut self, index: usize, chain: &[ObjectRef]) -> Option<Finding> {
         let graph = self.graph;
@@ -111,6 +131,70 @@ impl Inquiry<'_> {
         Some(finding)
     }
 
+    /// Tries a request as the caller and as whoever has to send it in earnest. Where acting as that one is allowed, its
+    /// answer decides: admission may look at who asks (F20), and a refusal of ours alone holds nothing. None while the
+    /// answers are not there.
+    pub(super) fn try_as(
+        &mut self,
+        sender: Identity,
+        question: impl Fn(Identity) -> Question,
+    ) -> Option<Tried<'a>> {
+        let (mine, theirs) = (question(Identity::Caller), question(sender));
+        // Both are asked in one round.
+        let (as_me, as_sender) = (self.probe(&mine), self.probe(&theirs));
+        let ((my_reading, my_reply), (their_reading, their_reply)) = (as_me?, as_sender?);
+        let words = |reply: &Reply| reply.trouble().unwrap_or_else(|| "accepted".to_owned());
+        let mut tried = Tried {
+            refused: None,
+            accepted: my_reading == Reading::Accepted || their_reading == Reading::Accepted,
+            impersonated: their_reading == Reading::Accepted,
+            notes: Vec::new(),
+        };
+        if their_reading.is_refusal() && my_reading == their_reading {
+            tried.notes.push((theirs.source(), words(their_reply)));
+            tried.refused = Some((mine, my_reading, my_reply));
+        } else if their_reading.is_refusal() {
+            let text = match my_reading {
+                Reading::Accepted => format!("accepted: only {} is refused", sender.name()),
+                _ => words(my_reply),
+            };
+            tried.notes.push((mine.source(), text));
+            tried.refused = Some((theirs, their_reading, their_reply));
+        } else if my_reading.is_refusal() && their_reading != Reading::Accepted {
+            tried.refused = Some((mine, my_reading, my_reply));
+        } else {
+            if their_reading == Reading::Accepted {
+                let text = if my_reading.is_refusal() {
+                    "accepted: the refusal is about who asks"
+                } else {
+                    "accepted"
+                };
+                tried.notes.push((theirs.source(), text.to_owned()));
+            }
+            if my_reading == Reading::Accepted || my_reading.is_refusal() {
+                tried.notes.push((mine.source(), words(my_reply)));
+            }
+        }
+        Some(tried)
+    }
+
+    /// The same for a finalizer whose controller we do not know. A refusal of ours proves something unless another
+    /// controller passes: then it is about who asks.
+    pub(super) fn try_as_some_controller(
+        &mut self,
+        question: impl Fn(Identity) -> Question,
+    ) -> Option<Tried<'a>> {
+        let mine = question(Identity::Caller);
+        let (reading, _) = self.probe(&mine)?;
+        if reading.is_refusal() {
+            return self.try_as(Identity::Collector, question);
+        }
+        let accepted = reading == Reading::Accepted;
+        let text = "accepted: nothing refuses the removal, its controller has not asked for it";
+        let notes = if accepted { vec![(mine.source(), text.to_owned())] } else { Vec::new() };
+        Some(Tried { refused: None, accepted, impersonated: false, notes })
+    }
+
     /// The request as the caller, then as the collector; where both pass, what keeps the collector from sending it.
     fn refused_or_idle(
         &mut self,
@@ -120,34 +204,19 @@ impl Inquiry<'_> {
         question: impl Fn(Identity) -> Question,
     ) -> Option<Finding> {
         let lease = self.lease();
-        let mine = question(Identity::Caller);
-        let theirs = question(Identity::Collector);
-        // Both are asked in one round.
-        let (as_me, as_collector) = (self.probe(&mine), self.probe(&theirs));
-        let (my_reading, my_reply) = as_me?;
-        if let Some(mut finding) = self.refusal(chain, what, &mine, &my_reading, my_reply) {
+        let tried = self.try_as(Identity::Collector, question)?;
+        if let Some((question, reading, reply)) = &tried.refused {
+            let mut finding = self.refusal(chain, what, question, reading, reply)?;
             if let Lease::Stale(text) = &lease {
                 finding.also(Cause::CollectorDown);
                 finding.evidence(format!("GET {LEASE}"), text.clone());
             }
-            return Some(finding);
-        }
-        let (their_reading, their_reply) = as_collector?;
-        if let Some(mut finding) = self.refusal(chain, what, &theirs, &their_reading, their_reply) {
-            if my_reading == Reading::Accepted {
-                finding.evidence(mine.source(), "accepted: only the collector is refused");
-            }
+            tried.add_to(&mut finding);
             return Some(finding);
         }
         let lease = self.watched_lease();
-        let impersonated = their_reading == Reading::Accepted;
-        let mut finding =
-            self.idle(index, chain, what, &lease, my_reading == Reading::Accepted, impersonated);
-        for (question, reading) in [(&mine, &my_reading), (&theirs, &their_reading)] {
-            if *reading == Reading::Accepted {
-                finding.evidence(question.source(), "accepted");
-            }
-        }
+        let mut finding = self.idle(index, chain, what, &lease, tried.accepted, tried.impersonated);
+        tried.add_to(&mut finding);
         Some(finding)
     }
 

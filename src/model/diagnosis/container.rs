@@ -81,14 +81,13 @@ impl Inquiry<'_> {
                 continue;
             }
             let chain = self.chain_inside(chain, inside);
-            for identity in [Identity::Caller, Identity::NamespaceController] {
-                let question = Question::Delete { subject: Subject::of(graph.object(inside)), identity };
-                let Some((reading, reply)) = self.probe(&question) else { continue };
-                if let Some(finding) = self.refusal(&chain, Refused::Delete, &question, &reading, reply) {
-                    self.begin(inside);
-                    self.say(finding);
-                    break;
-                }
+            let question =
+                |identity| Question::Delete { subject: Subject::of(graph.object(inside)), identity };
+            let tried = self.try_as(Identity::NamespaceController, question);
+            let Some((question, reading, reply)) = tried.and_then(|tried| tried.refused) else { continue };
+            if let Some(finding) = self.refusal(&chain, Refused::Delete, &question, &reading, reply) {
+                self.begin(inside);
+                self.say(finding);
             }
         }
     }

@@ -6,7 +6,6 @@ use serde_json::Value;
 use super::admission::Refused;
 use super::container::is_container_finalizer;
 use super::inquiry::{Inquiry, span};
-use super::reading::Reading;
 use super::volume::{CLAIM_PROTECTION, VOLUME_PROTECTION};
 use super::{Actor, Cause, Finding, Remedy, Verdict};
 use crate::model::facts::{Identity, Question, Subject};
@@ -170,29 +169,26 @@ impl Inquiry<'_> {
         let graph = self.graph;
         let object = graph.object(index);
         let leaf = object.reference();
-        let mut identities = vec![Identity::Caller];
-        if finalizer == JOB_TRACKING {
-            identities.push(Identity::JobController);
-        }
-        let mut accepted = None;
-        for identity in identities {
-            let question = Question::RemoveFinalizer {
-                subject: Subject::of(object),
-                finalizer: finalizer.to_owned(),
-                identity,
-            };
-            let Some((reading, reply)) = self.probe(&question) else { continue };
-            if let Some(mut finding) =
+        let question = |identity| Question::RemoveFinalizer {
+            subject: Subject::of(object),
+            finalizer: finalizer.to_owned(),
+            identity,
+        };
+        let tried = if finalizer == JOB_TRACKING {
+            self.try_as(Identity::JobController, question)
+        } else {
+            self.try_as_some_controller(question)
+        };
+        let (refused, notes) = tried.map_or((None, Vec::new()), |tried| (tried.refused, tried.notes));
+        if let Some((question, reading, reply)) = refused
+            && let Some(mut finding) =
                 self.refusal(chain, Refused::Finalizer(finalizer), &question, &reading, reply)
-            {
-                if let Some(remedy) = self.background_on_target(chain) {
-                    finding.remedies.push(remedy);
-                }
-                return (finding, true);
+        {
+            for (source, text) in notes {
+                finding.evidence(source, text);
             }
-            if reading == Reading::Accepted {
-                accepted = Some(question.source());
-            }
+            finding.remedies.extend(self.background_on_target(chain));
+            return (finding, true);
         }
         let special = match finalizer {
             JOB_TRACKING => Some(self.job_tracking(index, chain)),
@@ -209,11 +205,12 @@ impl Inquiry<'_> {
             format!("metadata.finalizers of {}", leaf.short()),
             Value::from(object.finalizers.clone()).to_string(),
         );
-        if let Some(source) = accepted {
-            finding.evidence(
-                source,
-                "accepted: nothing refuses the removal, its controller has not asked for it",
-            );
+        if notes.iter().any(|(_, text)| text.contains("about who asks")) {
+            // Its controller may be let through or not: nobody but itself could tell.
+            finding.also(Cause::AdmissionDenied);
+        }
+        for (source, text) in notes {
+            finding.evidence(source, text);
         }
         self.author(index, finalizer, &mut finding);
         for event in self.events(index) {

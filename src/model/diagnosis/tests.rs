@@ -508,3 +508,37 @@ fn a_dependent_with_another_owner_whose_reference_cannot_be_removed() {
     assert_eq!(finding.by.as_ref().unwrap().binding.as_deref(), Some("b"));
     assert_eq!(finding.object.short(), "Secret/d");
 }
+
+#[test]
+fn a_refusal_of_ours_holds_nothing_where_the_collector_is_let_through() {
+    let server = |question: &Question| match question {
+        Question::RemoveFinalizer { identity: Identity::Caller, .. } => {
+            refused(403, "admission webhook \"people.test\" denied the request: only controllers may do this")
+        }
+        Question::Get(path) | Question::Lease(path) if path.contains("leases") => lease(60),
+        _ => healthy(question),
+    };
+    let diagnosis =
+        diagnosis("ConfigMap/a terminating finalizer=foregroundDeletion", &["ConfigMap/a"], server);
+    let finding = only(&diagnosis);
+    assert_eq!((finding.cause, finding.verdict), (Cause::CollectorDown, Verdict::Proven));
+    assert!(finding.evidence.iter().any(|evidence| evidence.text.contains("only controllers may do this")));
+}
+
+#[test]
+fn a_refusal_that_is_about_who_asks_does_not_explain_a_finalizer_and_its_removal_is_not_offered() {
+    let server = |question: &Question| match question {
+        Question::RemoveFinalizer { identity: Identity::Caller, .. } => {
+            refused(403, "admission webhook \"people.test\" denied the request: only controllers may do this")
+        }
+        _ => healthy(question),
+    };
+    let diagnosis =
+        diagnosis("ConfigMap/a terminating finalizer=example.test/hold", &["ConfigMap/a"], server);
+    let finding = only(&diagnosis);
+    assert_eq!(
+        (finding.cause, finding.also.as_slice()),
+        (Cause::FinalizerHeld, [Cause::AdmissionDenied].as_slice())
+    );
+    assert!(commands(finding).is_empty(), "{finding:#?}");
+}
