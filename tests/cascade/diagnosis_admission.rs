@@ -233,3 +233,70 @@ fn a_webhook_that_matches_and_allows_is_not_blamed() {
     let document = diagnose(&world, &["cm/c"], 3);
     assert_finding(only(&document), "finalizer-held", "proven", &["ConfigMap/c"]);
 }
+
+#[test]
+fn a_policy_engine_on_pods_keeps_a_job_in_foreground() {
+    let world = World::new("engine");
+    world.pod("first", None, &[], &[]);
+    world.create(
+        "Job",
+        json!({ "metadata": { "name": "j1" }, "spec": { "template": {
+        "spec": {
+            "restartPolicy": "Never", "nodeSelector": { "no": "such" },
+            "containers": [{ "name": "c", "image": "example.test/i:1" }],
+        },
+    } } }),
+    );
+    let pods = || {
+        let arguments = ["-n", &world.namespace, "get", "pods", "-l", "job-name=j1", "-o", "name"];
+        world.kubectl().run(&arguments).unwrap().trim().replace("pod/", "Pod/")
+    };
+    world.until("the Job has a Pod", || !pods().is_empty());
+    let webhook = Webhook::start(webhook::deny("images must come from our registry")).unwrap();
+    let name = format!("engine.{}.test", world.namespace);
+    let registered =
+        Registered::new(&world, &[webhook.validating(&name, &world.namespace, &["UPDATE"], &["pods"])]);
+    registered.until_update_refused("pod/first");
+    let run = world.cascade(&[
+        "delete",
+        "job/j1",
+        "--policy",
+        "foreground",
+        "--yes",
+        "--stall-timeout",
+        "4s",
+        "-o",
+        "json",
+    ]);
+    let result = run.expect(3).json();
+    let finding = only(&result);
+    let pod = pods();
+    assert_finding(finding, "admission-denied", "proven", &["Job/j1", &pod]);
+    assert_eq!(finding["by"]["webhook"], name.as_str());
+    assert_eq!(finding["by"]["finalizer"], "batch.kubernetes.io/job-tracking");
+    assert_evidence(finding, "images must come from our registry");
+    assert!(
+        commands(finding).iter().all(|command| !command.contains("release") && !command.contains("force"))
+    );
+    registered.remove();
+    world.gone("Job/j1");
+    world.gone(&pod);
+}
+
+#[test]
+fn a_policy_that_lets_only_controllers_through_does_not_hold_the_collector() {
+    let world = World::new("people");
+    world.thing("ConfigMap", "c", &[], &[]);
+    world.thing("ConfigMap", "held", &[], &["example.test/hold"]);
+    let expression = "request.userInfo.username.startsWith('system:serviceaccount:kube-system:')";
+    let registered = Registered::new(&world, &policy(&world, "", "configmaps", "UPDATE", expression));
+    registered.until_update_refused("cm/c");
+    delete(&world, "ConfigMap/c", FOREGROUND);
+    world.gone("ConfigMap/c");
+    delete(&world, "ConfigMap/held", BACKGROUND);
+    let document = diagnose(&world, &["cm/held"], 3);
+    let finding = only(&document);
+    assert_finding(finding, "finalizer-held", "proven", &["ConfigMap/held"]);
+    assert_evidence(finding, "the refusal is about who asks");
+    assert_eq!(commands(finding), [] as [&str; 0]);
+}

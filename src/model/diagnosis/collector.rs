@@ -187,7 +187,12 @@ impl<'a> Inquiry<'a> {
         let mine = question(Identity::Caller);
         let (reading, _) = self.probe(&mine)?;
         if reading.is_refusal() {
-            return self.try_as(Identity::Collector, question);
+            let mut tried = self.try_as(Identity::Collector, question)?;
+            if tried.refused.is_some() {
+                // That others are refused, too, was only asked to see that it is not about who asks.
+                tried.notes.clear();
+            }
+            return Some(tried);
         }
         let accepted = reading == Reading::Accepted;
         let text = "accepted: nothing refuses the removal, its controller has not asked for it";

@@ -415,3 +415,151 @@ impl<'a> Conditions<'a> {
 pub(super) fn is_container_finalizer(object: &Object, finalizer: &str) -> bool {
     object.is("apiextensions.k8s.io", "CustomResourceDefinition") && finalizer == CRD_CLEANUP
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::diagnosis::tests::{diagnosis, healthy, ok, refused};
+    use crate::model::diagnosis::{Diagnosis, State};
+
+    /// A healthy server that knows this Namespace.
+    fn with_namespace(namespace: Value) -> impl Fn(&Question) -> Reply {
+        move |question| match question {
+            Question::Get(path) if path == "/api/v1/namespaces/x" => ok(namespace.clone()),
+            _ => healthy(question),
+        }
+    }
+
+    fn said(diagnosis: &Diagnosis) -> Vec<(Cause, Vec<Cause>, String)> {
+        let findings = diagnosis.findings.iter();
+        findings.map(|finding| (finding.cause, finding.also.clone(), finding.object.short())).collect()
+    }
+
+    #[test]
+    fn a_held_pod_is_the_leaf_of_a_namespace_whatever_the_conditions_say() {
+        let lies = json!({
+            "metadata": { "uid": "Namespace/x" }, "spec": { "finalizers": ["kubernetes"] },
+            "status": { "conditions": [
+                { "type": "NamespaceContentRemaining", "status": "False", "message": "All content successfully removed" },
+            ] },
+        });
+        let diagnosis = diagnosis(
+            "Namespace/x terminating
+             Pod/p terminating finalizer=a.test/b grace=0
+             ConfigMap/c
+             Secret/s",
+            &["Namespace/x"],
+            with_namespace(lies),
+        );
+        assert_eq!(
+            said(&diagnosis),
+            [(Cause::FinalizerHeld, vec![Cause::NamespaceWaitsForPods], "Pod/p".to_owned())]
+        );
+        let finding = &diagnosis.findings[0];
+        assert_eq!(finding.chain[0].short(), "Namespace/x");
+        assert!(finding.evidence.iter().any(|evidence| evidence.text.starts_with("2 other objects wait")));
+        assert!(finding.evidence.iter().all(|evidence| !evidence.text.contains("successfully removed")));
+    }
+
+    #[test]
+    fn content_that_may_not_be_deleted_is_found_by_its_own_dry_run() {
+        let denial = "admission webhook \"w\" denied the request: not this one";
+        let diagnosis =
+            diagnosis("Namespace/x terminating\nConfigMap/c", &["Namespace/x"], |question| match question {
+                Question::Delete { .. } => refused(403, denial),
+                _ => healthy(question),
+            });
+        assert_eq!(
+            said(&diagnosis),
+            [(Cause::AdmissionDenied, vec![Cause::NamespaceWaitsForContent], "ConfigMap/c".to_owned())]
+        );
+    }
+
+    #[test]
+    fn content_whose_delete_is_refused_to_us_alone_is_not_blamed() {
+        let diagnosis =
+            diagnosis("Namespace/x terminating\nConfigMap/c", &["Namespace/x"], |question| match question {
+                Question::Delete { identity: Identity::Caller, .. } => {
+                    refused(403, "admission webhook \"w\" denied the request: not you")
+                }
+                _ => healthy(question),
+            });
+        assert!(said(&diagnosis).iter().all(|(cause, ..)| *cause != Cause::AdmissionDenied));
+    }
+
+    #[test]
+    fn an_api_that_does_not_answer_is_named_by_its_service() {
+        let namespace = json!({
+            "metadata": { "uid": "Namespace/x" },
+            "status": { "conditions": [{
+                "type": "NamespaceDeletionDiscoveryFailure", "status": "True",
+                "message": "Discovery failed for some groups, 1 failing: unable to retrieve the complete list of server \
+                            APIs: metrics.test/v1beta1: stale GroupVersion discovery: metrics.test/v1beta1",
+            }] },
+        });
+        let diagnosis = diagnosis("Namespace/x terminating", &["Namespace/x"], with_namespace(namespace));
+        let finding = &diagnosis.findings[0];
+        assert_eq!((finding.cause, finding.verdict), (Cause::ApiServiceUnavailable, Verdict::Proven));
+        let by = finding.by.as_ref().unwrap();
+        assert_eq!(by.api_service.as_deref(), Some("v1beta1.metrics.test"));
+    }
+
+    #[test]
+    fn finalizers_of_the_namespace_itself_in_metadata_and_in_spec() {
+        let namespace = |finalizers: &[&str]| {
+            with_namespace(json!({
+                "metadata": { "uid": "Namespace/x" }, "spec": { "finalizers": finalizers },
+            }))
+        };
+        let metadata =
+            diagnosis("Namespace/x terminating finalizer=tool.test/auth", &["Namespace/x"], namespace(&[]));
+        assert_eq!(metadata.findings[0].cause, Cause::NamespaceFinalizer);
+        let spec = diagnosis(
+            "Namespace/x terminating",
+            &["Namespace/x"],
+            namespace(&["kubernetes", "tool.test/auth"]),
+        );
+        assert_eq!(spec.findings[0].cause, Cause::NamespaceFinalizer);
+        let by = spec.findings[0].by.as_ref().unwrap();
+        assert_eq!(by.finalizer.as_deref(), Some("tool.test/auth"));
+    }
+
+    #[test]
+    fn a_namespace_that_its_controller_has_just_begun_with_is_not_stuck() {
+        let namespace = json!({
+            "metadata": { "uid": "Namespace/x" }, "spec": { "finalizers": ["kubernetes"] },
+            "status": { "conditions": [{ "type": "NamespaceContentRemaining", "status": "False" }] },
+        });
+        let diagnosis =
+            diagnosis("Namespace/x terminating\nConfigMap/c", &["Namespace/x"], with_namespace(namespace));
+        assert_eq!(diagnosis.findings[0].cause, Cause::Progressing);
+        assert_eq!(diagnosis.objects[0].state, State::Waiting);
+    }
+
+    #[test]
+    fn a_namespace_without_any_condition_after_a_minute_waits_for_its_controller() {
+        let namespace =
+            json!({ "metadata": { "uid": "Namespace/x" }, "spec": { "finalizers": ["kubernetes"] } });
+        let diagnosis = diagnosis("Namespace/x terminating", &["Namespace/x"], with_namespace(namespace));
+        assert_eq!(diagnosis.findings[0].cause, Cause::NamespaceControllerDown);
+    }
+
+    #[test]
+    fn a_held_instance_is_the_leaf_of_its_definition_and_the_clean_up_finalizer_is_advised_against() {
+        let diagnosis = diagnosis(
+            "CustomResourceDefinition/widgets.example.test terminating \
+             finalizer=customresourcecleanup.apiextensions.k8s.io
+             Widget/w terminating finalizer=a.test/b",
+            &["CustomResourceDefinition/widgets.example.test"],
+            healthy,
+        );
+        assert_eq!(
+            said(&diagnosis),
+            [(Cause::FinalizerHeld, vec![Cause::CrdWaitsForInstances], "Widget/w".to_owned())]
+        );
+        let last = diagnosis.findings[0].remedies.last().unwrap();
+        assert!(last.text.contains("do not remove") && last.command.is_none());
+    }
+}

@@ -166,6 +166,7 @@ impl Inquiry<'_> {
             );
             finding
         };
+        finding.remedies.extend(self.background_on_target(chain));
         finding.remedies.push(self.force(index));
         self.pod_evidence(&mut finding, index);
         Some(finding)

@@ -542,3 +542,77 @@ fn a_refusal_that_is_about_who_asks_does_not_explain_a_finalizer_and_its_removal
     );
     assert!(commands(finding).is_empty(), "{finding:#?}");
 }
+
+#[test]
+fn an_unreadable_kind_may_hold_a_foreground_owner_but_a_dead_or_forbidden_one_is_not_blamed() {
+    let cause = |reason: &str, message: &str| {
+        let mut snapshot = graph("ConfigMap/o terminating finalizer=foregroundDeletion").into_snapshot();
+        snapshot.gaps.push(Gap {
+            resource: "graphs".into(),
+            group: "example.test".into(),
+            version: None,
+            reason: reason.into(),
+            message: message.into(),
+        });
+        let graph = OwnerGraph::new(snapshot);
+        let targets = vec![graph.object(0).reference()];
+        let case = Case { targets, now: now(), ..Case::default() };
+        examined(&graph, &case, healthy).findings[0].cause
+    };
+    let broken = "storage is (re)initializing: conversion webhook for example.test/v1, Kind=Graph failed";
+    assert_eq!(cause("TooManyRequests", broken), Cause::KindUnreadable);
+    assert_eq!(cause("Forbidden", "graphs is forbidden"), Cause::CollectorBackoff);
+    assert_eq!(cause("ServiceUnavailable", "the server is currently unable"), Cause::CollectorBackoff);
+}
+
+#[test]
+fn the_canary_decides_between_back_off_stale_and_down() {
+    let graph = graph("ConfigMap/o terminating finalizer=foregroundDeletion");
+    let targets = vec![graph.object(0).reference()];
+    let case = Case { targets, probing: Probing::Canary, now: now(), ..Case::default() };
+    let said = |collected: bool, after: Reply| {
+        let diagnosis = examined(&graph, &case, |question| match question {
+            Question::Canary { .. } => ok(json!({ "collected": collected, "text": "" })),
+            Question::Nudge(_) => after.clone(),
+            _ => healthy(question),
+        });
+        (only(&diagnosis).cause, only(&diagnosis).verdict)
+    };
+    let there = ok(json!({ "metadata": { "uid": "ConfigMap/o", "finalizers": ["foregroundDeletion"] } }));
+    assert_eq!(said(true, refused(404, "gone")), (Cause::CollectorBackoff, Verdict::Proven));
+    assert_eq!(said(true, there.clone()), (Cause::CollectorStale, Verdict::Consistent));
+    assert_eq!(said(false, there), (Cause::CollectorDown, Verdict::Proven));
+}
+
+#[test]
+fn without_canary_nothing_that_writes_is_asked() {
+    diagnosis("ConfigMap/o terminating finalizer=foregroundDeletion", &["ConfigMap/o"], |question| {
+        assert!(!question.is_canary(), "{question:?}");
+        healthy(question)
+    });
+}
+
+#[test]
+fn a_pod_whose_controller_is_no_job_keeps_its_job_tracking_for_ever() {
+    let diagnosis = diagnosis(
+        "ReplicaSet/r
+         Pod/p terminating finalizer=batch.kubernetes.io/job-tracking grace=0 <- ReplicaSet/r!*",
+        &["Pod/p"],
+        healthy,
+    );
+    let finding = only(&diagnosis);
+    assert_eq!((finding.cause, finding.verdict), (Cause::JobTracking, Verdict::Proven));
+}
+
+#[test]
+fn a_held_dependent_in_another_namespace_is_a_wrong_reference() {
+    let diagnosis = diagnosis(
+        "ConfigMap/o terminating finalizer=foregroundDeletion
+         other:Secret/s terminating finalizer=a.test/b <- x:ConfigMap/o!",
+        &["ConfigMap/o"],
+        healthy,
+    );
+    let finding = only(&diagnosis);
+    assert_eq!(finding.cause, Cause::CrossNamespaceOwner);
+    assert_eq!(finding.also, [Cause::FinalizerHeld]);
+}

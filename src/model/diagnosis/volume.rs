@@ -139,3 +139,58 @@ impl Inquiry<'_> {
         finding
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::diagnosis::tests::{diagnosis, healthy, ok};
+    use crate::model::facts::Question;
+
+    #[test]
+    fn a_finished_pod_on_a_node_holds_its_claim_and_an_unscheduled_one_does_not() {
+        let claim = "PersistentVolumeClaim/data terminating finalizer=kubernetes.io/pvc-protection\n";
+        let done = format!("{claim}Pod/user1 node=n1 phase=Succeeded claim=data");
+        let held = diagnosis(&done, &["PersistentVolumeClaim/data"], healthy);
+        assert_eq!(held.findings[0].cause, Cause::ClaimInUse);
+        assert_eq!(held.findings[0].by.as_ref().unwrap().pod.as_deref(), Some("user1"));
+        let command = held.findings[0].remedies[0].command.as_deref();
+        assert_eq!(command, Some("kubectl cascade delete -n x pod/user1"));
+        let waiting = format!("{claim}Pod/user1 claim=data");
+        let other = diagnosis(&waiting, &["PersistentVolumeClaim/data"], healthy);
+        assert_eq!(other.findings[0].cause, Cause::FinalizerHeld);
+    }
+
+    #[test]
+    fn a_bound_volume_waits_for_its_claim() {
+        let text = "PersistentVolume/v terminating finalizer=kubernetes.io/pv-protection";
+        let diagnosis = diagnosis(text, &["PersistentVolume/v"], |question| match question {
+            Question::Get(path) if path == "/api/v1/persistentvolumes/v" => ok(json!({
+                "metadata": { "uid": "PersistentVolume/v" }, "status": { "phase": "Bound" },
+                "spec": { "claimRef": { "namespace": "x", "name": "data" } },
+            })),
+            _ => healthy(question),
+        });
+        let finding = &diagnosis.findings[0];
+        assert_eq!((finding.cause, finding.verdict), (Cause::VolumeBound, Verdict::Proven));
+        let command = finding.remedies[0].command.as_deref();
+        assert_eq!(command, Some("kubectl cascade delete -n x persistentvolumeclaim/data"));
+    }
+
+    #[test]
+    fn a_disk_that_its_driver_has_not_released() {
+        let text =
+            "PersistentVolume/v terminating finalizer=external-provisioner.volume.kubernetes.io/finalizer";
+        let diagnosis = diagnosis(text, &["PersistentVolume/v"], healthy);
+        assert_eq!(diagnosis.findings[0].cause, Cause::VolumeNotReleased);
+        assert!(diagnosis.findings[0].remedies.last().unwrap().risk.as_ref().unwrap().contains("cost"));
+    }
+
+    #[test]
+    fn a_service_waits_for_the_cloud() {
+        let text = "Service/s terminating finalizer=service.kubernetes.io/load-balancer-cleanup";
+        let diagnosis = diagnosis(text, &["Service/s"], healthy);
+        assert_eq!(diagnosis.findings[0].cause, Cause::LoadBalancerCleanup);
+    }
+}
