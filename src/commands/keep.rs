@@ -1,7 +1,7 @@
 //! `delete --keep`: the dependents that should survive lose their ownerReferences before anything is deleted. First all
 //! these patches are dry-run, then sent, then looked at; whatever goes wrong stops everything before the DELETE.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::manifest::{self, Place};
 use super::release::{because, who_refuses};
@@ -11,7 +11,7 @@ use crate::cli::TargetArgs;
 use crate::cluster::request::Trouble;
 use crate::cluster::{metadata, patch, targets};
 use crate::error::{Failure, FailureKind};
-use crate::model::diagnosis::{Finding, Remedy};
+use crate::model::diagnosis::Finding;
 use crate::model::facts::{Identity, Question, Subject as About};
 use crate::model::forecast::{DeleteWish, Forecast, Warning};
 use crate::model::keep::{Keeping, Removal, not_taken};
@@ -20,8 +20,11 @@ use crate::model::target::BareType;
 
 /// How often a patch is made anew when the object changes under it.
 const TRIES: usize = 3;
-/// A controller that wants an object back acts on the very event of its loss; so long we look whether one does.
-const ADOPTION: Duration = Duration::from_secs(1);
+/// A controller that wants an object back acts on the very event of its loss; so long we look whether one does. The Job
+/// controller gathers events for one second before it acts (`kubernetes/pkg/controller/job`, syncJobBatchPeriod).
+const ADOPTION: Duration = Duration::from_secs(3);
+/// Between two such looks.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// Why nothing was deleted.
 pub struct Stop {
@@ -173,12 +176,17 @@ async fn remove(session: &Session, subject: &Subject, removal: &Removal) -> Resu
 }
 
 /// Looks at everything that is to be kept, right before the DELETE: it must be there, not be going, and without the
-/// references. A living controller gets the
-/// time to take back what it lost.
+/// references. Where it had a living controller, that gets the time to take it back.
 async fn verify(session: &Session, subject: &Subject, keeping: &Keeping) -> Result<(), Stop> {
-    if keeping.removals.iter().any(|removal| removal.controlled) {
-        tokio::time::sleep(ADOPTION).await;
+    let until = Instant::now() + ADOPTION;
+    while keeping.removals.iter().any(|removal| removal.controller.is_some()) && Instant::now() < until {
+        look(session, subject, keeping).await?;
+        tokio::time::sleep(LOOK).await;
     }
+    look(session, subject, keeping).await
+}
+
+async fn look(session: &Session, subject: &Subject, keeping: &Keeping) -> Result<(), Stop> {
     for removal in &keeping.removals {
         let object = subject.graph.object(removal.object);
         let namespace = object.namespace.as_deref();
@@ -238,13 +246,6 @@ async fn stop(session: &Session, subject: &Subject, removal: &Removal, trouble: 
     match who_refuses(session, &subject.catalog, object, &question, &trouble).await {
         Some(mut finding) => {
             finding.summary = format!("{short} cannot be kept: {}", because(&finding));
-            // Ways out that speak of objects in deletion would be beside the point: this one is to live.
-            let look = finding.remedies.into_iter().find_map(|remedy| remedy.command);
-            finding.remedies = vec![Remedy {
-                command: look,
-                text: format!("make whoever refuses accept an UPDATE of {short}, then delete again"),
-                risk: None,
-            }];
             Stop {
                 failure: Failure::refused(format!("nothing was deleted: {}", finding.summary)),
                 finding: Some(finding),

@@ -18,7 +18,7 @@ use crate::cluster::request::Trouble;
 use crate::cluster::{discovery, evidence, metadata, patch, probes, targets};
 use crate::error::{ExitCode, Failure, FailureKind};
 use crate::model::catalog::Catalog;
-use crate::model::diagnosis::{Case, Diagnosed, Diagnosis, Evidence, Finding, State, served};
+use crate::model::diagnosis::{Actor, Case, Diagnosed, Diagnosis, Evidence, Finding, Remedy, State, served};
 use crate::model::facts::{Identity, Question, Subject};
 use crate::model::forecast::forecast;
 use crate::model::graph::OwnerGraph;
@@ -177,7 +177,11 @@ async fn refusal(
     if let Some(finding) = who_refuses(session, catalog, object, question, &trouble).await {
         return Ok(Refusal {
             reason: because(&finding).to_owned(),
-            by: finding.by,
+            // The finalizer is what it is about, not who refuses.
+            by: finding
+                .by
+                .map(|by| Actor { finalizer: None, finalizers: Vec::new(), ..by })
+                .filter(|by| *by != Actor::default()),
             evidence: finding.evidence,
             remedies: finding.remedies,
         });
@@ -212,7 +216,15 @@ pub async fn who_refuses(
         ..Case::default()
     };
     let reply = probes::reply(Err(trouble.clone()));
-    evidence::explain_refusal(&session.cluster, &OwnerGraph::new(snapshot), &case, question, reply).await
+    let graph = OwnerGraph::new(snapshot);
+    let mut finding = evidence::explain_refusal(&session.cluster, &graph, &case, question, reply).await?;
+    if !object.is_terminating() {
+        // Ways out that speak of objects in deletion would be beside the point.
+        let look = finding.remedies.into_iter().find_map(|remedy| remedy.command);
+        let text = format!("make whoever refuses accept an UPDATE of {}", object.reference().short());
+        finding.remedies = vec![Remedy { command: look, text, risk: None }];
+    }
+    Some(finding)
 }
 
 /// The reason in a finding about a refused patch, without its first words: the object may not be meant to go at all.

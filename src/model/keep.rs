@@ -15,8 +15,8 @@ pub struct Removal {
     pub object: usize,
     /// The owners that it no longer refers to.
     pub owners: BTreeSet<Uid>,
-    /// Whether one of them is its managing controller, which may want it back.
-    pub controlled: bool,
+    /// The one of them that is its living controller, as `Kind/name`: it may want it back.
+    pub controller: Option<String>,
 }
 
 /// What is kept, and how.
@@ -46,7 +46,7 @@ impl Keeping {
         }
         let plan = forecast(graph, targets, wish);
         for index in keep {
-            check(graph, &plan, *index)?;
+            check(graph, &plan, *index, keep)?;
         }
         let all = removals(graph, keep, &doomed(&plan));
         // What hangs below one that is kept is kept with it, and need not lose that reference.
@@ -84,8 +84,8 @@ impl Keeping {
                 Some(own) => *own = entry,
                 None => plan.entries.push(entry),
             }
-            if removal.controlled {
-                plan.warnings.push(adoption(graph.object(removal.object)));
+            if let Some(controller) = &removal.controller {
+                plan.warnings.push(adoption(graph.object(removal.object), controller));
             }
         }
         let kept: Vec<usize> = self.removals.iter().map(|removal| removal.object).collect();
@@ -113,20 +113,35 @@ impl Keeping {
 
 /// A controller that finds an object without an owner, but with the labels that it looks for, makes it its own again
 /// (`kubernetes/pkg/controller/controller_ref_manager.go`, ClaimObject).
-fn adoption(object: &Object) -> Warning {
-    let controller = object.owners.iter().find(|owner| owner.controller);
-    let by = controller.map_or_else(
-        || "its controller".to_owned(),
-        |controller| format!("{}/{}", controller.kind, controller.name),
-    );
+fn adoption(object: &Object, controller: &str) -> Warning {
     Warning {
         code: "may-be-adopted-again".to_owned(),
         message: format!(
-            "{} is to be kept, but its controller may make it its own again before {by} is deleted; then nothing is deleted",
+            "{} is to be kept, but {controller} controls it and may make it its own again; then nothing is deleted",
             object.reference().short()
         ),
         object: Some(object.reference()),
     }
+}
+
+/// The kinds whose controllers adopt whatever has their labels, at once and always while they are not being deleted. (A
+/// Job does so only until it is finished.)
+const ADOPTERS: [(&str, &str); 5] = [
+    ("apps", "Deployment"),
+    ("apps", "ReplicaSet"),
+    ("apps", "StatefulSet"),
+    ("apps", "DaemonSet"),
+    ("", "ReplicationController"),
+];
+
+/// The living controller of an object that would take it back at once, unless it is kept, too.
+fn adopter<'a>(graph: &'a OwnerGraph, index: usize, keep: &[usize]) -> Option<&'a Object> {
+    graph
+        .owners(index)
+        .filter(|(reference, resolved)| reference.controller && resolved.state == OwnerState::Live)
+        .filter_map(|(_, resolved)| resolved.owner.filter(|owner| !keep.contains(owner)))
+        .map(|owner| graph.object(owner))
+        .find(|owner| ADOPTERS.iter().any(|(group, kind)| owner.is(group, kind)))
 }
 
 fn doomed(plan: &Forecast) -> BTreeSet<usize> {
@@ -138,7 +153,7 @@ fn doomed(plan: &Forecast) -> BTreeSet<usize> {
 }
 
 /// Whether the delete takes this object, so that there is something to save.
-fn check(graph: &OwnerGraph, plan: &Forecast, index: usize) -> Result<(), Failure> {
+fn check(graph: &OwnerGraph, plan: &Forecast, index: usize, keep: &[usize]) -> Result<(), Failure> {
     let object = graph.object(index);
     let short = object.reference().short();
     if plan.targets.contains(&index) {
@@ -150,6 +165,18 @@ fn check(graph: &OwnerGraph, plan: &Forecast, index: usize) -> Result<(), Failur
             "--keep {short}: it is being deleted already, and nothing can undo that"
         ))
         .hint("leave --keep out"));
+    }
+    if let Some(entry) = plan.entry(index)
+        && let Some(owner) = adopter(graph, index, keep)
+        && entry.fate.is_doomed()
+    {
+        let owner = owner.reference().short();
+        return Err(Failure::usage(format!(
+            "--keep {short}: {owner} controls it and would make it its own again at once"
+        ))
+        .hint(format!(
+            "change the labels by which {owner} finds it: it is let go then and needs no --keep; or use --policy orphan"
+        )));
     }
     match plan.entry(index) {
         None => Err(not_taken(&short, "it does not depend on what is to be deleted")),
@@ -179,9 +206,10 @@ fn removals(graph: &OwnerGraph, keep: &[usize], doomed: &BTreeSet<usize>) -> Vec
         Removal {
             object: *index,
             owners: gone.iter().map(|(reference, _)| reference.uid.clone()).collect(),
-            controlled: gone
+            controller: gone
                 .iter()
-                .any(|(reference, resolved)| reference.controller && resolved.state == OwnerState::Live),
+                .find(|(reference, resolved)| reference.controller && resolved.state == OwnerState::Live)
+                .map(|(reference, _)| format!("{}/{}", reference.kind, reference.name)),
         }
     };
     keep.iter().map(removal).collect()
@@ -320,6 +348,21 @@ mod tests {
             .filter_map(|warning| warning.object.as_ref().map(|object| object.short()))
             .collect();
         assert_eq!(about, ["ConfigMap/k"]);
+    }
+
+    #[test]
+    fn what_its_controller_would_take_back_at_once_cannot_be_kept() {
+        let text =
+            "ConfigMap/t\nReplicaSet/r <- ConfigMap/t*\nPod/p <- ReplicaSet/r!*\nSecret/s <- ReplicaSet/r";
+        let failure = refused(text, "Pod/p");
+        assert!(failure.message.contains("ReplicaSet/r controls it"), "{}", failure.message);
+        assert!(failure.hint.unwrap().contains("labels"));
+        for free in ["ReplicaSet/r", "Secret/s"] {
+            assert!(kept(text, &[free], Policy::Background).is_ok(), "{free}");
+        }
+        let going =
+            "ConfigMap/t\nReplicaSet/r terminating finalizer=a/b <- ConfigMap/t\nPod/p <- ReplicaSet/r!*";
+        assert!(kept(going, &["Pod/p"], Policy::Background).is_ok(), "what is being deleted adopts nothing");
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub fn write_refusal(
     }
     write_evidence(out, look, &refusal.evidence)?;
     if !refusal.remedies.is_empty() {
-        Line::new().styled(Role::Dim, "  what does better:").write(out, look)?;
+        Line::new().styled(Role::Dim, "  ways out, safest first:").write(out, look)?;
     }
     write_remedies(out, look, &refusal.remedies)
 }
@@ -163,7 +163,7 @@ mod tests {
           the garbage collector sets and removes foregroundDeletion, and a patch of it passes the same admission that may be refusing the collector; a delete with the background policy takes it off without asking anybody
           metadata.finalizers of ConfigMap/a:
             ["foregroundDeletion"]
-          what does better:
+          ways out, safest first:
           1. delete it again with the background policy
              kubectl cascade delete -n x configmap/a --policy background
              risk: what still depends on it is collected afterwards, in background, or stays until its own cause is solved

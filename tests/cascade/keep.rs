@@ -188,7 +188,7 @@ fn a_missing_right_to_patch_is_an_error_and_nothing_is_deleted() {
 }
 
 #[test]
-fn what_its_controller_takes_back_stops_everything_before_the_delete() {
+fn what_its_controller_would_take_back_at_once_cannot_be_kept() {
     let world = World::new("keep-adopted");
     let labels = json!({ "app": "web" });
     world.create(
@@ -204,27 +204,72 @@ fn what_its_controller_takes_back_stops_everything_before_the_delete() {
             },
         }),
     );
-    let pods = || {
-        let list = world.kubectl().get(&["pods", "-n", &world.namespace]).unwrap();
-        let items = list["items"].as_array().unwrap().iter();
-        items.map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
-    };
-    world.until("the Pod is there", || pods().len() == 1);
-    let pod = format!("pod/{}", pods()[0]);
-    let arguments = ["delete", "rs/web", "--keep", &pod, "--yes", "-o", "json"];
+    world.until("the Pod is there", || pods(&world).len() == 1);
+    let pod = format!("pod/{}", pods(&world)[0]);
+    let run = world.cascade(&["delete", "rs/web", "--keep", &pod, "--yes"]).expect(2);
+    assert!(run.stderr.contains("ReplicaSet/web controls it"), "{}", run.stderr);
+    assert!(run.stderr.contains("change the labels"), "{}", run.stderr);
+    assert_eq!(owners(&world, &pod.replace("pod/", "Pod/"))[0]["name"], "web");
+    // What the hint says works: without the label it is let go, and its ReplicaSet goes without it.
+    world.kubectl().run(&["-n", &world.namespace, "label", &pod, "app-"]).unwrap();
+    world.until("its ReplicaSet lets it go and makes another", || pods(&world).len() == 2);
+    let uid = world.uid(&pod.replace("pod/", "Pod/"));
+    world.cascade(&["delete", "rs/web", "--yes"]).expect(0);
+    assert_eq!(world.uid(&pod.replace("pod/", "Pod/")), uid);
+}
+
+/// A Job whose Pod nobody runs, or (`simulated`) one that is finished soon.
+fn job(world: &World, node: &str) {
+    world.create(
+        "Job",
+        json!({
+            "metadata": { "name": "work" },
+            "spec": { "template": { "spec": {
+                "restartPolicy": "Never", "nodeSelector": { "kubernetes.io/hostname": node },
+                "containers": [{ "name": "main", "image": "example.test/image:1" }],
+            } } },
+        }),
+    );
+    world.until("the Pod is there", || pods(world).len() == 1);
+}
+
+fn pods(world: &World) -> Vec<String> {
+    let list = world.kubectl().get(&["pods", "-n", &world.namespace]).unwrap();
+    let items = list["items"].as_array().unwrap().iter();
+    items.map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn what_a_controller_takes_back_stops_everything_before_the_delete() {
+    let world = World::new("keep-taken-back");
+    job(&world, "nowhere");
+    let name = pods(&world)[0].clone();
+    let arguments = ["delete", "job/work", "--keep", &format!("pod/{name}"), "--yes", "-o", "json"];
     let plan = world.cascade(&[&arguments[..], &["--dry-run"]].concat()).expect(0).json();
     let codes: Vec<&Value> =
         plan["warnings"].as_array().unwrap().iter().map(|warning| &warning["code"]).collect();
     assert!(codes.contains(&&json!("may-be-adopted-again")), "{codes:?}");
     let run = world.cascade(&arguments).expect(4);
     assert_eq!(run.json()["outcome"], "refused");
-    assert!(run.stderr.contains("its controller made it its own again"), "{}", run.stderr);
+    assert!(run.stderr.contains("Job/work again: its controller made it its own again"), "{}", run.stderr);
     assert!(run.stderr.contains("change those labels"), "{}", run.stderr);
-    assert_eq!(world.get("ReplicaSet/web").unwrap()["metadata"]["deletionTimestamp"], Value::Null);
-    // What the hint says works: without the label nobody adopts it, and its ReplicaSet goes without it.
-    world.kubectl().run(&["-n", &world.namespace, "label", &pod, "app-"]).unwrap();
-    world.until("its ReplicaSet lets it go and makes another", || pods().len() == 2);
-    let uid = world.uid(&pod.replace("pod/", "Pod/"));
-    world.cascade(&["delete", "rs/web", "--yes"]).expect(0);
-    assert_eq!(world.uid(&pod.replace("pod/", "Pod/")), uid);
+    assert_eq!(world.get("Job/work").unwrap()["metadata"]["deletionTimestamp"], Value::Null);
+    assert!(world.get(&format!("Pod/{name}")).is_some());
+}
+
+#[test]
+fn the_pod_of_a_finished_job_is_kept_with_its_logs() {
+    let world = World::new("keep-finished");
+    job(&world, "simulated");
+    world.until("the Job is finished", || {
+        world.get("Job/work").unwrap()["status"]["succeeded"] == 1
+            && world.get("Job/work").unwrap()["status"]["completionTime"].is_string()
+    });
+    let name = pods(&world)[0].clone();
+    let arguments = ["delete", "job/work", "--keep", &format!("pod/{name}"), "--yes", "-o", "json"];
+    let result = world.cascade(&arguments).expect(0).json();
+    assert_eq!(names(&result["deleted"]), ["Job/work"]);
+    assert_eq!(names(&result["orphaned"]), [format!("Pod/{name}")]);
+    assert_eq!(result["unexpected"], json!([]));
+    assert_eq!(owners(&world, &format!("Pod/{name}")), Value::Null);
 }
