@@ -276,15 +276,26 @@ fn catalog(items: &Items) -> Catalog {
     }
     // Nobody can say whether what only an ownerReference names is served.
     let mut stale = Vec::new();
-    for (item, outline) in items.items.iter().zip(&outlines) {
-        for owner in outline.metadata.owner_references.iter().flatten() {
-            let (group, version) = split_api_version(&owner.api_version);
-            if resources.iter().any(|resource| resource.is(group, &owner.kind)) {
-                stale.push((group.to_owned(), version.to_owned()));
-            } else {
-                let namespaced = namespaced.contains(&(item.api_version.as_str(), item.kind.as_str()));
-                add(&mut resources, kinds::resource(&owner.api_version, &owner.kind, namespaced));
+    let named: BTreeSet<(&str, &str, bool)> = items
+        .items
+        .iter()
+        .zip(&outlines)
+        .flat_map(|(item, outline)| {
+            let namespaced = namespaced.contains(&(item.api_version.as_str(), item.kind.as_str()));
+            let owners = outline.metadata.owner_references.iter().flatten();
+            owners.map(move |owner| (owner.api_version.as_str(), owner.kind.as_str(), namespaced))
+        })
+        .collect();
+    for (api_version, kind, namespaced) in named {
+        let (group, version) = split_api_version(api_version);
+        let mut same = resources.iter().filter(|resource| resource.is(group, kind)).peekable();
+        if same.peek().is_some() {
+            if same.any(|resource| resource.version == version) {
+                continue;
             }
+            stale.push((group.to_owned(), version.to_owned()));
+        } else {
+            add(&mut resources, kinds::resource(api_version, kind, namespaced));
         }
     }
     Catalog::new(resources, stale, Vec::new())

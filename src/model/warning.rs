@@ -1,6 +1,6 @@
 //! What a person should know before saying yes: what the fates of a forecast mean, where that surprises people.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::collector::is_holding_finalizer;
 use super::forecast::{Fate, Forecast, Policy, Warning, some_of};
@@ -158,12 +158,23 @@ impl Plan<'_> {
         if self.forecast.policy != Policy::Foreground {
             return;
         }
-        let goes_at_once = |index: &usize| matches!(self.fates.get(index), Some(Fate::Deleted | Fate::Held));
+        // Where a race decides, it may.
+        let goes_at_once: BTreeSet<usize> = self
+            .forecast
+            .entries
+            .iter()
+            .filter(|entry| {
+                let at_once = |fate: &Fate| matches!(fate, Fate::Deleted | Fate::Held);
+                at_once(&entry.fate) || entry.otherwise.iter().any(at_once)
+            })
+            .map(|entry| entry.object)
+            .collect();
         let (mut pods, mut grace) = (Vec::new(), 0);
         for entry in self.forecast.entries.iter().filter(|entry| entry.fate.is_doomed()) {
             let Some(pod) = self.pod(entry.object) else { continue };
             let running = !pod.node.is_empty() && !pod.finished;
-            if running && self.graph.dependents(entry.object).iter().any(goes_at_once) {
+            if running && self.graph.dependents(entry.object).iter().any(|index| goes_at_once.contains(index))
+            {
                 pods.push(entry.object);
                 grace = grace.max(pod.grace_seconds);
             }
@@ -401,6 +412,9 @@ mod tests {
 
     #[test]
     fn dependents_of_a_running_pod_anywhere_in_the_tree_go_before_it_in_foreground() {
+        // Without the flag a race decides; it may go as well.
+        let race = "Job/j\nPod/p node=n1 <- Job/j!*\nConfigMap/c <- Pod/p";
+        assert_eq!(warned(race, "Job/j", Foreground).len(), 1);
         let below = "Job/j\nPod/p node=n1 <- Job/j!*\nConfigMap/c <- Pod/p!\nPod/free <- Job/j!\nConfigMap/d <- Pod/free!";
         assert_eq!(
             warned(below, "Job/j", Foreground),
