@@ -383,10 +383,13 @@ impl<'g> Collector<'g> {
         }
     }
 
-    /// Takes up what the snapshot found under way: foreground and orphaning deletions that the collector is in the
-    /// midst of. In a cluster at rest nothing comes of it: what they wait for was tried before.
-    pub fn resume(&mut self) {
-        for index in 0..self.nodes.len() {
+    /// Takes up what the snapshot found under way at these objects and their owners: foreground and orphaning
+    /// deletions that the collector is in the midst of. In a cluster at rest nothing comes of it: what they wait for
+    /// was tried before.
+    pub fn resume(&mut self, objects: &[usize]) {
+        let owners =
+            objects.iter().flat_map(|index| self.references[*index].iter().filter_map(|one| one.owner));
+        for index in distinct(objects.iter().copied().chain(owners)) {
             let node = &self.nodes[index];
             if !node.exists || !node.terminating || !node.collectable {
                 continue;

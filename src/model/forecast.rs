@@ -230,8 +230,11 @@ struct Outcome {
 
 /// So many courses are played at most: each costs as much as the likeliest.
 const MOST_COURSES: usize = 24;
-/// So many objects are varied one by one; beyond that only all together.
-const MOST_VARIED: usize = 4;
+/// So many objects that a fork was met at are varied one by one.
+const VARIED: usize = 4;
+/// Where a fork was met at more objects than this they are varied only all together: each race for itself changes
+/// little then, and each course takes its time.
+const MOST_VARIED: usize = 100;
 
 /// The likeliest course, and the other ones that the forks on the way lead to, nearest first.
 fn courses(
@@ -259,7 +262,7 @@ fn courses(
 /// All of these objects, and then some of them one by one.
 fn varied(objects: &BTreeSet<usize>) -> impl Iterator<Item = Which> {
     let all = (!objects.is_empty()).then_some(Which::All);
-    let few = if objects.len() > 1 { MOST_VARIED } else { 0 };
+    let few = if (2..=MOST_VARIED).contains(&objects.len()) { VARIED } else { 0 };
     let each = objects.iter().take(few).flat_map(|index| [Which::Only(*index), Which::AllBut(*index)]);
     all.into_iter().chain(each)
 }
@@ -300,7 +303,7 @@ fn play(
 ) -> (Vec<Outcome>, Forks) {
     let mut machine = Collector::new(graph, course);
     let anyway = goes_anyway(&mut machine, targets, affected);
-    machine.resume();
+    machine.resume(affected);
     for target in order {
         machine.pause();
         machine.delete(*target, wish.policy, wish.force);

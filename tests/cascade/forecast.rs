@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use kubectl_cascade::model::forecast::Policy;
 
-use self::arena::{Arena, Mode, Verdict};
+use self::arena::{Arena, Line, Mode, Verdict};
 use self::random::Graph;
 
 /// Graphs in a plain test run.
@@ -83,7 +83,11 @@ fn random_graphs_end_as_forecast() {
                 statistics.graphs += 1;
                 statistics.nothing_left += usize::from(verdict.lines.is_empty());
                 statistics.objects += verdict.lines.len();
-                statistics.other_holders += verdict.lines.iter().filter(|line| line.other_holders).count();
+                let others = verdict.lines.iter().filter(|line| line.other_holders).count();
+                statistics.other_holders += others;
+                if others > 0 && !verdict.is_wrong() {
+                    say(&shown(&format!("seed {seed}, {mode:?}"), &graph, &verdict));
+                }
                 statistics.uncertain += usize::from(verdict.is_uncertain());
                 if verdict.is_wrong() {
                     statistics.wrong += 1;
@@ -153,11 +157,15 @@ async fn often(arena: &Arena, graph: &Graph, mode: Mode) -> String {
 fn shown(what: &str, graph: &Graph, verdict: &Verdict) -> String {
     let mut text = format!("{what}: {}\n{}\nfound and forecast:", graph.notation(), graph.text());
     for line in &verdict.lines {
-        let mark = if line.wrong { "  <== WRONG" } else { "" };
+        let mark = match line {
+            Line { wrong: true, .. } => "  <== WRONG",
+            Line { other_holders: true, .. } => "  <== held by others than said",
+            _ => "",
+        };
         let race = if line.certain { String::new() } else { format!(" or {:?}", line.otherwise) };
         text += &format!(
-            "\n  {}: {:?}{race}; ended {:?}, finally {:?}{mark}",
-            line.found, line.fate, line.end, line.finally
+            "\n  {}: {:?}{race}; ended {:?} {:?}, finally {:?}{mark}",
+            line.found, line.fate, line.end, line.finalizers, line.finally
         );
     }
     for note in &verdict.notes {

@@ -72,6 +72,8 @@ pub(crate) struct Line {
     pub(crate) wrong: bool,
     /// Something else held it than was said.
     pub(crate) other_holders: bool,
+    /// The finalizers it ended with.
+    pub(crate) finalizers: Vec<String>,
 }
 
 /// How a graph went.
@@ -632,6 +634,7 @@ fn verdict(
                 end: end(after),
                 finally: end(finally),
                 other_holders: !holders_fit(entry, after),
+                finalizers: after.map(|after| after.finalizers.clone()).unwrap_or_default(),
                 wrong: !fits(entry, after) || !finally_fits(entry, object, finally),
             }
         })
