@@ -20,12 +20,15 @@ fn owners(world: &World, name: &str) -> Value {
 
 #[test]
 fn what_is_kept_survives_with_all_below_it_and_the_rest_goes() {
-    for policy in ["background", "foreground"] {
+    for (policy, help) in
+        [("background", ""), ("foreground", ""), ("background", "--assist"), ("foreground", "--assist")]
+    {
         let world = World::new("keep");
         family(&world, "!");
         let uid = world.uid("Secret/kept");
-        let arguments =
-            ["delete", "cm/owner", "--keep", "secret/kept", "--policy", policy, "--yes", "-o", "json"];
+        let mut arguments =
+            vec!["delete", "cm/owner", "--keep", "secret/kept", "--policy", policy, "--yes", "-o", "json"];
+        arguments.extend(Some(help).filter(|help| !help.is_empty()));
         let result = world.cascade(&arguments).expect(0).json();
         assert_eq!(result["outcome"], "complete");
         assert_eq!(names(&result["deleted"]), ["ConfigMap/owner", "Secret/goes"]);
@@ -37,6 +40,23 @@ fn what_is_kept_survives_with_all_below_it_and_the_rest_goes() {
         assert_eq!(owners(&world, "Secret/below")[0]["name"], "kept");
         assert!(world.get("Secret/goes").is_none() && world.get("ConfigMap/owner").is_none());
     }
+}
+
+#[test]
+fn what_waits_for_an_owner_that_is_held_can_still_be_saved() {
+    let world = World::new("keep-waits");
+    world.thing("ConfigMap", "owner", &[], &[HOLD]);
+    world.thing("Secret", "kept", &["ConfigMap/owner"], &[]);
+    world.thing("Secret", "goes", &["ConfigMap/owner"], &[]);
+    world.delete_raw("ConfigMap/owner", &json!({ "propagationPolicy": "Background" }));
+    let arguments =
+        ["delete", "cm/owner", "--keep", "secret/kept", "--yes", "--stall-timeout", "2s", "-o", "json"];
+    let result = world.cascade(&arguments).expect(3).json();
+    assert_eq!(names(&result["orphaned"]), ["Secret/kept"]);
+    assert_eq!(names(&result["remaining"]), ["ConfigMap/owner", "Secret/goes"]);
+    world.free("ConfigMap/owner");
+    world.gone("Secret/goes");
+    assert_eq!(owners(&world, "Secret/kept"), Value::Null);
 }
 
 #[test]

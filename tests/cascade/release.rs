@@ -286,7 +286,20 @@ fn the_name_typed_on_a_terminal_confirms_and_nothing_else_does() {
     }
     world.typed(&["release", "cm/db"], prompt, "\u{3}").expect(130);
     assert_eq!(finalizers(&world, "ConfigMap/db"), json!([HOLD]));
-    let run = world.typed(&["release", "cm/db"], prompt, "db\n").expect(0);
+    // What changes while somebody types is not what was shown; a new status would not matter.
+    world.thing("ConfigMap", "live", &[], &[HOLD]);
+    let changed = world.typed_after(&["release", "cm/live"], "type live to confirm", || {
+        world.delete_raw("ConfigMap/live", &json!({}));
+        "live\n"
+    });
+    let changed = changed.expect(4);
+    assert!(changed.stdout.contains("is no longer as it was looked at"), "{}", changed.stdout);
+    assert_eq!(finalizers(&world, "ConfigMap/live"), json!([HOLD]));
+    let run = world.typed_after(&["release", "cm/db"], prompt, || {
+        world.patch("ConfigMap/db", &json!({ "data": { "status": "of no matter" } }));
+        "db\n"
+    });
+    let run = run.expect(0);
     assert!(run.stdout.contains(&format!("Remove {HOLD} from ConfigMap/db in namespace")), "{}", run.stdout);
     assert!(run.stdout.contains("and ConfigMap/db is gone"), "{}", run.stdout);
     world.gone("ConfigMap/db");

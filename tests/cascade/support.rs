@@ -260,28 +260,43 @@ impl World {
     }
 
     /// Runs it on a terminal of its own, where somebody waits for this prompt and then types. What is seen there,
-    /// standard error included, is `stdout`.
-    pub fn typed(&self, arguments: &[&str], prompt: &str, typed: &str) -> Run {
+    /// standard error included, is `stdout`. After two minutes it is given up (exit code 124).
+    pub fn typed(&self, arguments: &[&str], prompt: &str, keys: &str) -> Run {
+        self.typed_after(arguments, prompt, || keys)
+    }
+
+    /// The same, where something happens before what `keys` gives is typed.
+    pub fn typed_after<'k>(&self, arguments: &[&str], prompt: &str, keys: impl FnOnce() -> &'k str) -> Run {
         let plain = self.command(arguments);
         let words = std::iter::once(plain.get_program()).chain(plain.get_args());
         let line: Vec<String> = words.map(|word| quote(&word.to_string_lossy())).collect();
-        let mut command = Command::new("script");
-        command.args(["--quiet", "--return", "--command", &line.join(" "), "/dev/null"]);
+        let mut command = Command::new("timeout");
+        command.args([
+            "--foreground",
+            "120",
+            "script",
+            "--quiet",
+            "--return",
+            "--command",
+            &line.join(" "),
+            "/dev/null",
+        ]);
         command.env_clear().envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
         command.env("TERM", "xterm").env("SHELL", "/bin/sh");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let (mut keyboard, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let (mut seen, mut buffer, mut waits) = (Vec::new(), [0; 4096], true);
+        let (mut seen, mut buffer, mut keys) = (Vec::new(), [0; 4096], Some(keys));
         loop {
             let read = screen.read(&mut buffer).unwrap();
             if read == 0 {
                 break;
             }
             seen.extend_from_slice(&buffer[..read]);
-            if waits && String::from_utf8_lossy(&seen).contains(prompt) {
-                waits = false;
-                keyboard.write_all(typed.as_bytes()).unwrap();
+            if String::from_utf8_lossy(&seen).contains(prompt)
+                && let Some(keys) = keys.take()
+            {
+                keyboard.write_all(keys().as_bytes()).unwrap();
             }
         }
         Run {
