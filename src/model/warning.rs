@@ -26,6 +26,17 @@ pub fn warnings(graph: &OwnerGraph, forecast: &Forecast) -> Vec<Warning> {
     plan.warnings
 }
 
+/// What a controller does when its dependent is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Again {
+    /// Makes it again.
+    AtOnce,
+    /// Makes others at their time.
+    OnSchedule,
+    /// It could not be read.
+    Perhaps,
+}
+
 struct Plan<'a> {
     graph: &'a OwnerGraph,
     forecast: &'a Forecast,
@@ -62,36 +73,46 @@ impl Plan<'_> {
 
     /// A living controller makes another one as soon as this one is gone (reference G11).
     fn what_is_created_again(&mut self) {
+        let mut controlled: BTreeMap<(String, Again), Vec<usize>> = BTreeMap::new();
         for target in &self.forecast.targets {
             let object = self.graph.object(*target);
             let finished = self.pod(*target).is_some_and(|pod| pod.finished);
-            let messages: Vec<String> = self
-                .graph
-                .owners(*target)
-                .filter(|(reference, resolved)| {
-                    // What a finished Pod of a Job did is counted already (`pkg/controller/job/job_controller.go`).
-                    let is_done = finished && reference.kind == "Job";
-                    reference.controller
-                        && !is_done
-                        && !resolved.owner.is_some_and(|owner| self.is_doomed(owner))
-                })
-                .filter_map(|(reference, resolved)| {
-                    let (name, owner) = (object.reference().short(), format!("{}/{}", reference.kind, reference.name));
-                    match resolved.state {
-                        OwnerState::Live if reference.kind == "CronJob" && object.is("batch", "Job") => Some(format!(
-                            "{name} is controlled by {owner}, which is alive: it starts new Jobs on its schedule; delete that instead to stop them"
-                        )),
-                        OwnerState::Live => Some(format!(
-                            "{name} is controlled by {owner}, which is alive: it will be created again; delete that instead"
-                        )),
-                        OwnerState::Unknown => Some(format!(
-                            "{name} is controlled by {owner}, which could not be read: if that is alive, it will be created again"
-                        )),
-                        _ => None,
+            for (reference, resolved) in self.graph.owners(*target) {
+                // What a finished Pod of a Job did is counted already (`pkg/controller/job/job_controller.go`).
+                let is_done = finished && reference.kind == "Job";
+                let goes_too = resolved.owner.is_some_and(|owner| self.is_doomed(owner));
+                if !reference.controller || is_done || goes_too {
+                    continue;
+                }
+                let again = match resolved.state {
+                    OwnerState::Live if reference.kind == "CronJob" && object.is("batch", "Job") => {
+                        Again::OnSchedule
                     }
-                })
-                .collect();
-            messages.into_iter().for_each(|message| self.warn("will-be-recreated", message, Some(*target)));
+                    OwnerState::Live => Again::AtOnce,
+                    OwnerState::Unknown => Again::Perhaps,
+                    _ => continue,
+                };
+                let owner = format!("{}/{}", reference.kind, reference.name);
+                controlled.entry((owner, again)).or_default().push(*target);
+            }
+        }
+        for ((owner, again), targets) in controlled {
+            let one = targets.len() == 1;
+            let (is, it) = if one { ("is", "it") } else { ("are", "they") };
+            let end = match again {
+                Again::AtOnce => {
+                    format!("which is alive: {it} will be created again; delete that instead")
+                }
+                Again::OnSchedule => {
+                    "which is alive: it starts new Jobs on its schedule; delete that instead to stop them"
+                        .to_owned()
+                }
+                Again::Perhaps => {
+                    format!("which could not be read: if that is alive, {it} will be created again")
+                }
+            };
+            let message = format!("{} {is} controlled by {owner}, {end}", self.names(&targets));
+            self.warn("will-be-recreated", message, targets.first().copied().filter(|_| one));
         }
     }
 
@@ -356,6 +377,22 @@ mod tests {
         // An owner that is not the controller makes nothing.
         assert_eq!(warned("ConfigMap/c\nPod/p <- ConfigMap/c!", "Pod/p", Background), [""; 0]);
         assert_eq!(warned("Job/j terminating\nPod/p <- Job/j!*", "Pod/p", Background), [""; 0]);
+    }
+
+    #[test]
+    fn many_targets_of_one_controller_are_one_warning() {
+        let graph = graph(
+            "ReplicaSet/r\nPod/a <- ReplicaSet/r!*\nPod/b <- ReplicaSet/r!*\nPod/c <- ReplicaSet/r!*\nPod/d <- ReplicaSet/r!*",
+        );
+        let pods: Vec<usize> = ["Pod/a", "Pod/b", "Pod/c", "Pod/d"].map(|pod| at(&graph, pod)).into();
+        let warnings = forecast(&graph, &pods, Background).warnings;
+        assert_eq!(
+            warnings.iter().map(|warning| warning.message.as_str()).collect::<Vec<_>>(),
+            [
+                "Pod/a, Pod/b, Pod/c and 1 more are controlled by ReplicaSet/r, which is alive: they will be created again; delete that instead"
+            ]
+        );
+        assert_eq!(warnings[0].object, None);
     }
 
     #[test]

@@ -241,6 +241,16 @@ fn a_watched_document_is_a_stream_of_documents_and_an_interrupt_ends_it() {
     world.cascade(&["tree", "cm/own", "--watch", "-o", "dot"]).expect(2);
 }
 
+#[cfg(unix)]
+#[test]
+fn on_a_terminal_the_tree_is_drawn_in_place_and_ctrl_c_ends_it() {
+    let world = World::new("show-watch-terminal");
+    world.thing("ConfigMap", "own", &[], &[]);
+    let run = world.typed(&["tree", "cm/own", "--watch"], "ConfigMap/own", "\u{3}");
+    assert_eq!(run.code, 130, "{run:#?}");
+    assert!(!run.stdout.contains("---"), "{run:#?}");
+}
+
 /// On a control plane of its own: everybody sees a dead API and a kind that cannot be read.
 #[test]
 fn a_dead_api_costs_one_line_and_a_broken_conversion_only_the_version_that_needs_it() {
