@@ -163,9 +163,11 @@ fn block_on(kubeconfig: &Path, work: impl AsyncFnOnce(Cluster) -> Result<(), Err
 
 /// Snapshots of so many objects: one broad owner, a tree of hundreds, a chain.
 pub fn snapshots(count: usize) -> Vec<(&'static str, Snapshot)> {
-    let parent_of: [(&str, fn(usize) -> usize); 3] =
-        [("one owner", |_| 0), ("a tree", |number| (number - 1) / 200), ("a chain", |number| number - 1)];
-    parent_of.into_iter().map(|(shape, parent)| (shape, snapshot(count, parent))).collect()
+    vec![
+        ("one owner", snapshot(count, |_| 0)),
+        ("a tree", snapshot(count, |number| (number - 1) / 200)),
+        ("a chain", snapshot(count, |number| number - 1)),
+    ]
 }
 
 fn snapshot(count: usize, parent: fn(usize) -> usize) -> Snapshot {

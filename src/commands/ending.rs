@@ -184,14 +184,8 @@ pub async fn finish(
         // Where there is no answer, there is none to further questions.
         (Some(End::TimedOut { .. }), Some((_, gaps))) => result.gaps.extend(gaps),
         (Some(End::Stalled | End::TimedOut { .. }), _) => {
-            if interrupt.or(explain(session, subject, &ended, &mut result)).await.is_none() {
-                code = ExitCode::Interrupted;
-                result.outcome = Outcome::Interrupted;
-                result.unchecked.push(Unchecked {
-                    check: "why it does not go".to_owned(),
-                    why: "interrupted while looking".to_owned(),
-                });
-            }
+            let explained = interrupt.or(explain(session, subject, &ended, &mut result)).await.is_some();
+            code = if explained { code } else { stop_explaining(&mut result) };
         }
         _ => {}
     }
@@ -200,6 +194,16 @@ pub async fn finish(
         .gaps
         .dedup_by(|later, earlier| (&later.resource, &later.group) == (&earlier.resource, &earlier.group));
     report(session, output, &result, &ended.refusals, code)
+}
+
+/// Ctrl-C while the cause was looked for.
+fn stop_explaining(result: &mut DeletionResult) -> ExitCode {
+    result.outcome = Outcome::Interrupted;
+    result.unchecked.push(Unchecked {
+        check: "why it does not go".to_owned(),
+        why: "interrupted while looking".to_owned(),
+    });
+    ExitCode::Interrupted
 }
 
 /// What the end of following alone gives; a refusal may outweigh it.
