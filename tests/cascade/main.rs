@@ -16,6 +16,7 @@ mod diagnosis_collector;
 mod diagnosis_container;
 mod diagnosis_stall;
 mod diagnosis_state;
+mod examples;
 mod faults;
 mod forecast;
 mod keep;

@@ -207,3 +207,41 @@ fn an_anchor_is_what_a_reader_follows() {
     assert_eq!(anchor("First ten minutes"), "first-ten-minutes");
     assert_eq!(anchor("`tree`, and more"), "tree-and-more");
 }
+
+/// The names of an enum's variants as JSON spells them.
+fn variants(file: &str, name: &str) -> Vec<String> {
+    let source = text(file);
+    let body =
+        source.split(&format!("pub enum {name} {{")).nth(1).expect("the enum").split("\n}").next().unwrap();
+    let kebab = |variant: &str| {
+        let mut kebab = String::new();
+        for character in variant.chars() {
+            if character.is_uppercase() && !kebab.is_empty() {
+                kebab.push('-');
+            }
+            kebab.extend(character.to_lowercase());
+        }
+        kebab
+    };
+    crate::files::code(body).iter().map(|(_, line)| kebab(line.trim().trim_end_matches(','))).collect()
+}
+
+#[test]
+fn the_json_page_names_every_cause_fate_outcome_and_state() {
+    let page = text("docs/json.md");
+    let enums = [
+        ("src/model/diagnosis/mod.rs", "Cause"),
+        ("src/model/diagnosis/mod.rs", "Verdict"),
+        ("src/model/diagnosis/mod.rs", "State"),
+        ("src/model/forecast.rs", "Fate"),
+        ("src/model/result.rs", "Outcome"),
+        ("src/model/graph.rs", "OwnerState"),
+    ];
+    for (file, name) in enums {
+        let variants = variants(file, name);
+        assert!(variants.len() > 2, "{name}");
+        let missing: Vec<&String> =
+            variants.iter().filter(|name| !page.contains(&format!("`{name}`"))).collect();
+        assert!(missing.is_empty(), "{name}: {missing:?}");
+    }
+}
