@@ -270,6 +270,17 @@ pub(crate) fn of_connection(error: &kube::Error, server: &str) -> Trouble {
             "check the scheme and the port of the server: https:// or http://",
         );
     }
+    if mentions("close_notify") || is(std::io::ErrorKind::UnexpectedEof) {
+        return Trouble::NoAnswer {
+            message: format!(
+                "the connection to the server {host} broke: it was closed before the answer was complete"
+            ),
+            hint: Some(
+                "try again; if it happens again, the server or something in front of it closes connections"
+                    .into(),
+            ),
+        };
+    }
     if is(std::io::ErrorKind::TimedOut) {
         return too_late(server, Duration::from_secs(30));
     }

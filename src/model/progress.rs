@@ -217,7 +217,9 @@ impl Progress {
                 false
             }
             Observation::Lost { resource, gap } => {
-                self.lost.entry(resource).or_insert((now, gap));
+                // Since the first time, with the latest words.
+                let since = self.lost.get(&resource).map_or(now, |(since, _)| *since);
+                self.lost.insert(resource, (since, gap));
                 false
             }
             Observation::Back { resource } => {
