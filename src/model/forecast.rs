@@ -919,6 +919,20 @@ mod tests {
         assert!(fates(&broad, &["ConfigMap/o"], Foreground).iter().all(|end| end.ends_with("deleted")));
     }
 
+    /// What `wait` sees: the collector has not come to the dependents yet.
+    #[test]
+    fn a_deletion_that_is_under_way_goes_on() {
+        let text = "ConfigMap/o terminating finalizer=foregroundDeletion
+                    Secret/d <- ConfigMap/o!
+                    Secret/e <- ConfigMap/o
+                    Secret/f <- Secret/d!";
+        let expected = ["ConfigMap/o deleted", "Secret/d deleted", "Secret/e deleted", "Secret/f deleted"];
+        assert_eq!(fates(text, &["ConfigMap/o"], Policy::Foreground), expected);
+        let text = "ConfigMap/o terminating finalizer=orphan\nSecret/d <- ConfigMap/o!\nSecret/e <- Secret/d";
+        let expected = ["ConfigMap/o deleted", "Secret/d orphaned", "Secret/e kept"];
+        assert_eq!(fates(text, &["ConfigMap/o"], Policy::Orphan), expected);
+    }
+
     #[test]
     fn a_policy_switch_on_a_terminating_target_is_forecast_from_where_it_stands() {
         let text = "ConfigMap/o terminating finalizer=foregroundDeletion
