@@ -142,8 +142,8 @@ pub struct TreeArgs {
     /// Draw it again whenever it changes, until its objects are gone; off a terminal each changed tree follows the last
     #[arg(short = 'w', long)]
     pub watch: bool,
-    /// Not of the cluster, but of this file: the output of kubectl get ... -o json|yaml; - reads standard input. All its
-    /// namespaces without -n; no kubeconfig is read
+    /// Not of the cluster, but of this file: what kubectl get printed with -o json or -o yaml; - reads standard input. All
+    /// its namespaces without -n; no kubeconfig is read
     #[arg(long, value_name = "FILE|-")]
     pub snapshot: Option<String>,
 }
@@ -382,8 +382,8 @@ pub struct OrphansArgs {
     /// Exit with 3 when something was found
     #[arg(long)]
     pub exit_code: bool,
-    /// Not in the cluster, but in this file: the output of kubectl get ... -o json|yaml; - reads standard input. All its
-    /// namespaces without -n; no kubeconfig is read
+    /// Not in the cluster, but in this file: what kubectl get printed with -o json or -o yaml; - reads standard input. All
+    /// its namespaces without -n; no kubeconfig is read
     #[arg(long, value_name = "FILE|-")]
     pub snapshot: Option<String>,
     /// Output format

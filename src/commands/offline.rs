@@ -41,8 +41,9 @@ pub fn tree(cli: &Cli, args: &TreeArgs) -> Result<ExitCode, Failure> {
         subject.graph.roots()
     } else {
         let place = Place { namespace: namespace.unwrap_or_default(), given: namespace.is_some() };
-        let queries = manifest::queries(&args.target, place, BareType::All, &subject.catalog)?;
-        resolve(&subject.graph, &queries, source)?
+        let queries = manifest::queries(&args.target, place, BareType::All, &subject.catalog)
+            .map_err(without_a_server)?;
+        resolve(&subject.graph, &queries, source_name(source))?
     };
     let picture = Picture::new(args, &subject, forest)?;
     live_tree::show(Output::of(cli), args, &subject, &picture, &columns, namespace.filter(|_| forest))
@@ -59,17 +60,29 @@ pub fn orphans(cli: &Cli, args: &OrphansArgs) -> Result<ExitCode, Failure> {
     live_orphans::report(Output::of(cli), args, &found)
 }
 
+/// There is no server to blame for an unknown type.
+fn without_a_server(mut failure: Failure) -> Failure {
+    failure.message = failure.message.replace("the server doesn't have a", "the snapshot knows no");
+    failure
+}
+
 /// The namespace that `-n` names; none for all that the file holds.
 fn namespace(cli: &Cli, all: bool) -> Option<&str> {
     cli.connection.namespace.as_deref().filter(|name| !all && !name.is_empty())
 }
 
+/// How messages name it.
+fn source_name(source: &str) -> &str {
+    if source == "-" { "standard input" } else { source }
+}
+
 fn load(source: &str, namespace: Option<&str>) -> Result<(Subject, BTreeMap<Uid, Columns>), Failure> {
     let mut text = String::new();
-    let (name, read) = if source == "-" {
-        ("standard input", io::stdin().read_to_string(&mut text).map(|_| text))
+    let name = source_name(source);
+    let read = if source == "-" {
+        io::stdin().read_to_string(&mut text).map(|_| text)
     } else {
-        (source, fs::read_to_string(source))
+        fs::read_to_string(source)
     };
     let text = read.map_err(|error| {
         Failure::error(format!("cannot read {name}: {error}")).hint("check the path given with --snapshot")

@@ -127,7 +127,12 @@ fn standard_input_selectors_namespaces_and_the_way_up() {
         "{}",
         run.stderr
     );
-    shown(&["jub/j"]).expect(1);
+    let run = shown(&["jub/j"]).expect(1);
+    assert!(
+        run.stderr.contains("the snapshot knows no resource type") && run.stderr.contains("jobs"),
+        "{}",
+        run.stderr
+    );
     shown(&["--watch"]).expect(2);
     offline(&["tree", "--snapshot", "/nonexistent/file"], "").expect(1);
     offline(&["tree", "--snapshot", "-"], "hunter2").expect(1);
