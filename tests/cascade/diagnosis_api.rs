@@ -85,6 +85,13 @@ fn broken_conversion(plane: &'static ControlPlane) {
         "metadata": { "name": "g", "namespace": world.namespace },
     });
     world.kubectl().run_with_input(&["create", "-f", "-"], &instance.to_string()).unwrap();
+    world.thing("ConfigMap", "own", &[], &[]);
+    let mut owned = instance.clone();
+    owned["metadata"]["name"] = json!("owned");
+    owned["metadata"]["ownerReferences"] = json!([world.owner("ConfigMap/own!")]);
+    world.kubectl().run_with_input(&["create", "-f", "-"], &owned.to_string()).unwrap();
+    // The collector looks for new kinds every 30 s; a kind that it does not know yet blocks nobody.
+    std::thread::sleep(std::time::Duration::from_secs(36));
     let broken = json!({ "spec": {
         "versions": [version("v1", true), version("v1alpha1", false)],
         "conversion": { "strategy": "Webhook", "webhook": {
@@ -100,6 +107,19 @@ fn broken_conversion(plane: &'static ControlPlane) {
             .run(&["get", "--raw", &path])
             .is_err_and(|error| error.to_string().contains("conversion"))
     });
+    // The owner of an instance that cannot be read waits for it.
+    world.delete_raw("ConfigMap/own", &json!({ "propagationPolicy": "Foreground" }));
+    let document = diagnose(&world, &["cm/own"], 3);
+    let finding = only(&document);
+    assert_eq!(
+        (&finding["cause"], &finding["chain"][0]["name"]),
+        (&json!("kind-unreadable"), &json!("own")),
+        "{document:#}"
+    );
+    assert_evidence(finding, "conversion webhook");
+    assert!(finding["remedies"].to_string().contains("never use the unsafe delete"), "{finding:#}");
+    assert_eq!(finding["object"]["name"], "owned");
+
     let crd = format!("crd/{name}");
     world.kubectl().run(&["delete", &crd, "--wait=false"]).unwrap();
     world.until("its instances cannot be listed", || {
@@ -114,4 +134,5 @@ fn broken_conversion(plane: &'static ControlPlane) {
     let none = json!({ "spec": { "conversion": { "strategy": "None", "webhook": null } } });
     world.kubectl().run(&["patch", "crd", &name, "--type=merge", "-p", &none.to_string()]).unwrap();
     world.until("the CRD is gone", || world.kubectl().run(&["get", &crd]).is_err());
+    world.gone("ConfigMap/own");
 }

@@ -28,6 +28,19 @@ fn a_collector_that_is_down_and_one_without_rights() {
         world.thing("Secret", name, &[&format!("ConfigMap/{name}!")], &[]);
     }
     world.thing("ConfigMap", "alone", &[], &[]);
+    world.create(
+        "RoleBinding",
+        json!({
+            "metadata": { "name": "edit" },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit" },
+            "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "limited" }],
+        }),
+    );
+    // The role is put together by a controller.
+    world.until("the limited user may edit", || {
+        let arguments = ["-n", &world.namespace, "auth", "can-i", "delete", "secrets", "--as", "limited"];
+        world.kubectl().run(&arguments).is_ok()
+    });
     plane.stop(Component::ControllerManager).unwrap();
 
     // Foreground: the dependent is untouched, the owner waits for it.
@@ -35,6 +48,11 @@ fn a_collector_that_is_down_and_one_without_rights() {
     let document = diagnose(&world, &["cm/fg"], 3);
     let finding = only(&document);
     assert_finding(finding, "collector-down", "proven", &["ConfigMap/fg", "Secret/fg"]);
+    // Who may not read the Lease nor act as the collector cannot know; nobody is accused.
+    let run = world.cascade_as("limited", &["diagnose", "cm/fg", "--observe", "1s", "-o", "json"]);
+    let limited = run.expect(3).json();
+    assert_finding(only(&limited), "collector-down", "unknown", &["ConfigMap/fg", "Secret/fg"]);
+    assert!(limited["unchecked"].to_string().contains("kube-controller-manager"), "{limited:#}");
     // Orphan: the dependent keeps its reference.
     delete(&world, "ConfigMap/or", ORPHAN);
     let document = diagnose(&world, &["cm/or"], 3);

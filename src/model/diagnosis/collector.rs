@@ -2,15 +2,17 @@
 //! its picture is stale (F18 to F22, G8). By exclusion: these are asked only after the request itself was accepted
 //! and nothing in the ownerReferences explains the stall.
 
+use std::sync::Arc;
+
+use serde_json::Value;
+
 use super::admission::Refused;
 use super::candidate::Suspects;
 use super::inquiry::{Inquiry, span};
-use serde_json::Value;
-
 use super::reading::{Reading, read};
 use super::{Actor, Cause, Evidence, Finding, Probing, Remedy, Verdict};
 use crate::model::facts::{Identity, Question, Reply, Subject};
-use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, ObjectRef, Timestamp};
+use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, ObjectRef, Timestamp};
 
 /// The Lease that the leading controller manager renews every few seconds (reference P6).
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
@@ -51,8 +53,9 @@ impl<'a> Inquiry<'a> {
         let object = graph.object(index);
         let finalizer =
             [FOREGROUND_FINALIZER, ORPHAN_FINALIZER].into_iter().find(|own| object.has_finalizer(own))?;
+        let subject = self.as_collected(object);
         let question = |identity| Question::RemoveFinalizer {
-            subject: Subject::of(object),
+            subject: subject.clone(),
             finalizer: finalizer.to_owned(),
             identity,
         };
@@ -94,7 +97,8 @@ impl<'a> Inquiry<'a> {
     pub(super) fn undeleted(&mut self, index: usize, chain: &[ObjectRef]) -> Option<Finding> {
         let graph = self.graph;
         let object = graph.object(index);
-        let question = |identity| Question::Delete { subject: Subject::of(object), identity };
+        let subject = self.as_collected(object);
+        let question = |identity| Question::Delete { subject: subject.clone(), identity };
         let mut finding = self.refused_or_idle(index, chain, Refused::Delete, question)?;
         if let Some(remedy) = self.background_on_target(chain) {
             finding.remedies.push(remedy);
@@ -112,8 +116,9 @@ impl<'a> Inquiry<'a> {
     ) -> Option<Finding> {
         let graph = self.graph;
         let object = graph.object(index);
+        let subject = self.as_collected(object);
         let question = |identity| Question::RemoveReference {
-            subject: Subject::of(object),
+            subject: subject.clone(),
             owner: to.uid.clone(),
             identity,
         };
@@ -129,6 +134,19 @@ impl<'a> Inquiry<'a> {
             }
         }
         Some(finding)
+    }
+
+    /// An object as the collector and the namespace controller address it: in the preferred version of its kind (A.6),
+    /// though we may have read it in another one, for example because the preferred one cannot be converted to.
+    pub(super) fn as_collected(&self, object: &Object) -> Subject {
+        let mut subject = Subject::of(object);
+        let mut preferred = self.graph.snapshot().catalog.preferred();
+        let own = preferred
+            .find(|other| other.group == object.resource.group && other.plural == object.resource.plural);
+        if let Some(resource) = own {
+            subject.resource = Arc::clone(resource);
+        }
+        subject
     }
 
     /// Tries a request as the caller and as whoever has to send it in earnest. Where acting as that one is allowed, its

@@ -8,7 +8,7 @@ use super::admission::{Refused, cause_of};
 use super::inquiry::{Inquiry, span};
 use super::reading::read;
 use super::{Actor, Cause, Finding, Remedy, Verdict};
-use crate::model::facts::{Identity, Question, Reply, Subject};
+use crate::model::facts::{Identity, Question, Reply};
 use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, ObjectRef};
 
 /// The finalizer by which the API server keeps a CRD until its instances are gone.
@@ -81,8 +81,8 @@ impl Inquiry<'_> {
                 continue;
             }
             let chain = self.chain_inside(chain, inside);
-            let question =
-                |identity| Question::Delete { subject: Subject::of(graph.object(inside)), identity };
+            let subject = self.as_collected(graph.object(inside));
+            let question = |identity| Question::Delete { subject: subject.clone(), identity };
             let tried = self.try_as(Identity::NamespaceController, question);
             let Some((question, reading, reply)) = tried.and_then(|tried| tried.refused) else { continue };
             if let Some(finding) = self.refusal(&chain, Refused::Delete, &question, &reading, reply) {

@@ -616,3 +616,15 @@ fn a_held_dependent_in_another_namespace_is_a_wrong_reference() {
     assert_eq!(finding.cause, Cause::CrossNamespaceOwner);
     assert_eq!(finding.also, [Cause::FinalizerHeld]);
 }
+
+#[test]
+fn what_a_controller_makes_to_clean_up_is_not_made_anew() {
+    let diagnosis = diagnosis(
+        "Widget/w terminating finalizer=example.test/hold
+         Job/cleanup created=2026-01-02T03:04:00Z <- Widget/w!*
+         Pod/cleanup-1 created=2026-01-02T03:04:01Z <- Job/cleanup!*",
+        &["Widget/w"],
+        healthy,
+    );
+    assert_eq!(only(&diagnosis).cause, Cause::FinalizerHeld);
+}

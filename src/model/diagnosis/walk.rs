@@ -1,6 +1,8 @@
 //! From each target to the leaves that do not move, in the decision order of the reference (S.2): Pods and their
 //! kubelets, foreign finalizers, blocking dependents, the collector's own finalizer, and what should be gone already.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::inquiry::Inquiry;
@@ -182,34 +184,19 @@ impl Inquiry<'_> {
     fn recreated(&mut self, target: &ObjectRef) -> bool {
         let graph = self.graph;
         let Some(&root) = graph.by_uid(&target.uid).first() else { return false };
-        let Some(deleted) = graph.object(root).deleted else { return false };
-        let mut newest: Option<usize> = None;
-        let mut later: std::collections::BTreeSet<_> = std::collections::BTreeSet::new();
-        for member in graph.closure(&[root]).into_iter().skip(1) {
-            let object = graph.object(member);
-            if object.created.is_some_and(|created| created > deleted) {
-                later.insert(object.uid.clone());
-                if newest.is_none_or(|newest| graph.object(newest).created < object.created) {
-                    newest = Some(member);
-                }
-            }
-        }
-        let Some(newest) = newest else { return false };
-        let like = graph.object(newest).reference();
-        let alike = |created: &&ObjectRef| created.kind == like.kind && created.namespace == like.namespace;
-        later.extend(self.case.created_later.iter().filter(alike).map(|created| created.uid.clone()));
-        if later.len() < 2 {
+        let waits = |owner: &usize| {
+            graph.object(*owner).is_terminating() && graph.object(*owner).has_finalizer(FOREGROUND_FINALIZER)
+        };
+        let owners = graph.closure(&[root]).into_iter().filter(waits);
+        let Some((owner, newest, later)) = owners.into_iter().find_map(|owner| self.made_anew(owner)) else {
             return false;
-        }
+        };
+        let deleted = graph.object(owner).deleted.unwrap_or_default();
         let example = graph.object(newest).reference();
-        let owner = graph
-            .owners(newest)
-            .filter_map(|(_, resolved)| resolved.owner)
-            .find(|owner| graph.object(*owner).is_terminating())
-            .unwrap_or(root);
         let mut chain = self.chain_to(owner);
         if chain.first().is_none_or(|first| first.uid != target.uid) {
-            chain = vec![target.clone()];
+            chain = vec![target.clone(), graph.object(owner).reference()];
+            chain.dedup();
         }
         let leaf = graph.object(owner).reference();
         let manager = self.maker_of(newest);
@@ -231,13 +218,42 @@ impl Inquiry<'_> {
         let created = graph.object(newest).created.map(|created| created.to_string()).unwrap_or_default();
         finding.evidence(
             format!("metadata.creationTimestamp of {}", example.short()),
-            format!("{created}, after the deletionTimestamp {deleted} of {}", target.short()),
+            format!("{created}, after the deletionTimestamp {deleted} of {}", leaf.short()),
         );
         finding.remedies.push(Remedy::text("stop the controller that creates them, or scale it down"));
         let stays = "what its controller creates later is collected as soon as it appears";
         finding.remedies.extend(self.background(owner, Some(stays)));
         self.say(finding);
         true
+    }
+
+    /// Whether blocking dependents of this owner, all of one kind, come after its deletion began and go again: the
+    /// owner, the newest of them, and all their UIDs. What only came late and stays is no such thing (F16).
+    fn made_anew(&self, owner: usize) -> Option<(usize, usize, BTreeSet<Uid>)> {
+        let graph = self.graph;
+        let deleted = graph.object(owner).deleted?;
+        let uid = &graph.object(owner).uid;
+        let is_late = |dependent: &usize| {
+            graph.blocks(*dependent, uid)
+                && graph.object(*dependent).created.is_some_and(|created| created > deleted)
+        };
+        let late: Vec<usize> = graph.dependents(owner).iter().copied().filter(is_late).collect();
+        let newest = *late.iter().max_by_key(|dependent| graph.object(**dependent).created)?;
+        let like = graph.object(newest).reference();
+        let alike = |other: &ObjectRef| other.kind == like.kind && other.namespace == like.namespace;
+        let present: Vec<usize> =
+            late.into_iter().filter(|dependent| alike(&graph.object(*dependent).reference())).collect();
+        let seen = self.case.created_later.iter().filter(|created| alike(created));
+        let gone: BTreeSet<Uid> = seen
+            .filter(|created| graph.by_uid(&created.uid).is_empty())
+            .map(|created| created.uid.clone())
+            .collect();
+        let going = present.iter().any(|dependent| graph.object(*dependent).is_terminating());
+        let mut later: BTreeSet<Uid> =
+            present.iter().map(|dependent| graph.object(*dependent).uid.clone()).collect();
+        let moves = going || !gone.is_empty();
+        later.extend(gone);
+        (later.len() >= 2 && moves).then_some((owner, newest, later))
     }
 
     /// Who created an object, or one like it: the object itself may be gone again already.
