@@ -1,6 +1,6 @@
 //! `tree --watch`: the same picture, drawn again whenever the cluster changes it, until its targets are gone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,8 @@ use crate::render::{gaps, notes};
 const BETWEEN: Duration = Duration::from_millis(500);
 /// On a terminal ages grow, too.
 const AGEING: Duration = Duration::from_secs(5);
+/// Between two notes that the connection is lost.
+const BETWEEN_LOSSES: Duration = Duration::from_secs(30);
 /// So many kinds are watched: each costs a connection.
 const MOST_WATCHES: usize = 192;
 
@@ -183,7 +185,8 @@ struct Canvas<'s> {
     last: String,
     drawn: Instant,
     took: Duration,
-    lost: BTreeMap<String, String>,
+    /// When a loss of the connection was last told.
+    lost: Option<Instant>,
 }
 
 impl<'s> Canvas<'s> {
@@ -201,7 +204,7 @@ impl<'s> Canvas<'s> {
             last: String::new(),
             drawn: Instant::now(),
             took: Duration::ZERO,
-            lost: BTreeMap::new(),
+            lost: None,
         }
     }
 
@@ -240,24 +243,22 @@ impl<'s> Canvas<'s> {
         wanted.saturating_sub(self.drawn.elapsed())
     }
 
-    /// Says what cannot be watched any more, once.
+    /// Says what cannot be watched any more. A server that is away breaks a watch a kind, and each comes back at its
+    /// own time: that is one note.
     fn tell(&mut self, observation: &Observation) {
-        let (resource, gap) = match observation {
-            Observation::Unreadable { resource, gap } | Observation::Lost { resource, gap } => {
-                (resource, gap)
+        match observation {
+            Observation::Unreadable { gap, .. } => {
+                self.screen.keep();
+                let gaps = std::slice::from_ref(gap);
+                self.session.note(|out| gaps::write_gaps(out, self.session.stderr, gaps));
             }
-            Observation::Back { resource } => {
-                self.lost.remove(resource);
-                return;
+            Observation::Lost { gap, .. } if self.lost.is_none_or(|last| last.elapsed() > BETWEEN_LOSSES) => {
+                self.lost = Some(Instant::now());
+                self.screen.keep();
+                self.session.note(|out| notes::write_lost(out, self.session.stderr, &gap.message));
             }
-            _ => return,
-        };
-        // One server that does not answer is one note, however many kinds are watched.
-        if !self.lost.values().any(|message| *message == gap.message) {
-            self.screen.keep();
-            self.session.note(|out| gaps::write_gaps(out, self.session.stderr, std::slice::from_ref(gap)));
+            _ => {}
         }
-        self.lost.insert(resource.clone(), gap.message.clone());
     }
 }
 

@@ -25,6 +25,11 @@ pub fn write_gone(out: &mut impl io::Write, look: Look, objects: &[Object]) -> i
     Line::new().plain(text).write(out, look)
 }
 
+/// There is no answer; we go on trying.
+pub fn write_lost(out: &mut impl io::Write, look: Look, message: &str) -> io::Result<()> {
+    Line::new().plain(format!("{message}; trying again")).write(out, look)
+}
+
 /// Kinds that are too many to be watched, by their qualified names.
 pub fn write_unwatched(out: &mut impl io::Write, look: Look, kinds: &[String]) -> io::Result<()> {
     let first: Vec<&str> = kinds.iter().take(3).map(String::as_str).collect();

@@ -241,6 +241,29 @@ fn a_watched_document_is_a_stream_of_documents_and_an_interrupt_ends_it() {
     world.cascade(&["tree", "cm/own", "--watch", "-o", "dot"]).expect(2);
 }
 
+#[test]
+fn a_watched_tree_outlives_a_restart_of_the_api_server() {
+    let options = Options { simulated_node: false, ..Options::default() }
+        .without(Component::Scheduler)
+        .without(Component::ControllerManager)
+        .without(Component::Kwok);
+    let plane: &'static ControlPlane = Box::leak(Box::new(ControlPlane::start(options).unwrap()));
+    let world = World::on(plane, "show-watch-restart");
+    world.thing("ConfigMap", "own", &[], &[]);
+    let running = Running::start(&world, &["tree", "cm/own", "--watch"]);
+    world.until("the first tree is there", || running.seen().contains("ConfigMap/own"));
+    plane.restart(Component::ApiServer).unwrap();
+    world.until("the server is back", || plane.kubectl().run(&["get", "--raw", "/readyz"]).is_ok());
+    world.thing("Secret", "new", &["ConfigMap/own!"], &[]);
+    world.until("what happened since is shown", || running.seen().contains("└─ Secret/new"));
+    world.delete_raw("ConfigMap/own", &json!({}));
+    let (code, stderr) = running.end();
+    assert_eq!(code, 0, "{stderr}");
+    let lines: Vec<&str> = stderr.lines().collect();
+    assert_eq!(lines.len(), 2, "one note, however many kinds are watched: {stderr}");
+    assert!(lines[0].ends_with("; trying again") && lines[1] == "ConfigMap/own is gone.", "{stderr}");
+}
+
 #[cfg(unix)]
 #[test]
 fn on_a_terminal_the_tree_is_drawn_in_place_and_ctrl_c_ends_it() {
