@@ -256,3 +256,156 @@ fn report(sender: &UnboundedSender<Observation>, scope: &Scope, trouble: &Troubl
 fn no_answer(message: &str) -> Trouble {
     Trouble::NoAnswer { message: message.to_owned(), hint: None }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::*;
+    use crate::cluster::testing::{Reply, Server};
+    use crate::model::testing::snapshot;
+
+    fn object(version: &str) -> Value {
+        json!({
+            "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+            "metadata": { "name": "own", "namespace": "x", "uid": "ConfigMap/own", "resourceVersion": version },
+        })
+    }
+
+    fn list(version: &str, items: &[Value]) -> Reply {
+        let body = json!({
+            "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
+            "metadata": { "resourceVersion": version }, "items": items,
+        });
+        Reply::json(200, body)
+    }
+
+    /// A watch that says this and is then closed by the server.
+    fn events(events: &[(&str, Value)]) -> Reply {
+        let lines =
+            events.iter().map(|(kind, object)| format!("{}\n", json!({"type": kind, "object": object})));
+        let headers = vec![("Content-Type", "application/json".to_owned())];
+        Reply::Whole(200, headers, lines.collect::<String>().into_bytes())
+    }
+
+    fn expired() -> Value {
+        json!({ "kind": "Status", "apiVersion": "v1", "code": 410, "reason": "Expired", "message": "too old" })
+    }
+
+    fn forbidden() -> Reply {
+        Reply::refusal(403, "Forbidden", "you may not")
+    }
+
+    /// Watches a ConfigMap from version 5 on until so much was observed; what was observed, and what was asked.
+    async fn watched(script: Vec<Reply>, count: usize) -> (Vec<String>, Vec<String>) {
+        let server = Server::start(script);
+        let object = snapshot("ConfigMap/own").objects.remove(0);
+        let scope = Scope {
+            resource: object.resource.clone(),
+            namespace: Some("x".to_owned()),
+            resource_version: "5".to_owned(),
+            objects: vec![object],
+        };
+        let (sender, mut receiver) = unbounded_channel();
+        let watching = tokio::spawn(watch(server.cluster().await, scope, sender));
+        let mut observed = Vec::new();
+        while observed.len() < count {
+            let next = tokio::time::timeout(Duration::from_secs(20), receiver.recv()).await;
+            observed.push(match next.expect("an observation in time").expect("an observation") {
+                Observation::Seen(object) => format!("seen {} {}", object.name, object.resource_version),
+                Observation::Gone(uid) => format!("gone {uid}"),
+                Observation::Listed { resource, objects, .. } => {
+                    format!("listed {resource} {}", objects.len())
+                }
+                Observation::Unreadable { gap, .. } => format!("unreadable {}", gap.reason),
+                Observation::Lost { gap, .. } => format!("lost {}", gap.reason),
+                Observation::Back { .. } => "back".to_owned(),
+            });
+        }
+        drop(receiver);
+        watching.abort();
+        let asked = server.seen().into_iter().map(|seen| {
+            let path = seen.line.split(' ').nth(1).unwrap_or_default().to_owned();
+            let version = path.split_once("resourceVersion=").map(|(_, version)| version.to_owned());
+            match version {
+                Some(version) => format!("watch {version}"),
+                None if path.ends_with("/own") => "get".to_owned(),
+                None => "list".to_owned(),
+            }
+        });
+        (observed, asked.collect())
+    }
+
+    #[tokio::test]
+    async fn a_clean_close_goes_on_from_the_last_version_bookmarks_included() {
+        let first = events(&[("MODIFIED", object("7")), ("BOOKMARK", object("9"))]);
+        let (observed, asked) = watched(vec![first, events(&[("DELETED", object("12"))])], 2).await;
+        assert_eq!(observed, ["seen own 7", "gone ConfigMap/own"]);
+        assert_eq!(asked[..2], ["watch 5", "watch 9"]);
+    }
+
+    /// It comes as HTTP 200 with one ERROR event, or as HTTP 410 (reference C.3). kubectl waits on.
+    #[tokio::test]
+    async fn an_expired_version_is_answered_with_a_fresh_list() {
+        for refusal in [events(&[("ERROR", expired())]), Reply::json(410, expired())] {
+            let (observed, asked) =
+                watched(vec![refusal, list("20", &[]), events(&[("ADDED", object("21"))])], 3).await;
+            assert_eq!(observed, ["back", "listed configmaps 0", "seen own 21"]);
+            assert_eq!(asked[..3], ["watch 5", "list", "watch 20"]);
+        }
+    }
+
+    #[tokio::test]
+    async fn where_watching_is_forbidden_lists_are_asked_and_then_each_object() {
+        let script = vec![
+            forbidden(),
+            list("20", &[object("6")]),
+            forbidden(),
+            Reply::json(200, object("6")),
+            Reply::refusal(404, "NotFound", "it is gone"),
+        ];
+        let (observed, asked) = watched(script, 6).await;
+        let expected = ["back", "listed configmaps 1", "back", "seen own 6", "back", "gone ConfigMap/own"];
+        assert_eq!(observed, expected);
+        assert_eq!(asked, ["watch 5", "list", "list", "get", "get"]);
+    }
+
+    #[tokio::test]
+    async fn where_nothing_may_be_looked_at_the_kind_is_unreadable_and_never_empty() {
+        let (observed, asked) = watched(vec![forbidden(), forbidden(), forbidden()], 1).await;
+        assert_eq!(observed, ["unreadable Forbidden"]);
+        assert_eq!(asked, ["watch 5", "list", "get"]);
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_breaks_is_lost_until_a_fresh_list_comes() {
+        let script = vec![Reply::BreaksOff(""), list("20", &[object("6")]), events(&[])];
+        let (observed, asked) = watched(script, 3).await;
+        assert_eq!(observed, ["lost NoAnswer", "back", "listed configmaps 1"]);
+        assert_eq!(asked[..2], ["watch 5", "list"]);
+    }
+
+    #[tokio::test]
+    async fn a_server_error_is_lost_too_and_does_not_count_as_gone() {
+        let refusal = Reply::refusal(500, "InternalError", "conversion webhook failed");
+        let (observed, _) = watched(vec![refusal, list("20", &[object("6")]), events(&[])], 3).await;
+        assert_eq!(observed, ["lost InternalError", "back", "listed configmaps 1"]);
+    }
+
+    #[tokio::test]
+    async fn a_kind_that_is_no_longer_served_has_no_objects() {
+        let gone = || Reply::refusal(404, "NotFound", "the server could not find the requested resource");
+        let (observed, _) = watched(vec![gone(), gone()], 2).await;
+        assert_eq!(observed, ["back", "listed configmaps 0"]);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_closes_every_watch_at_once_is_not_asked_without_end() {
+        let started = Instant::now();
+        let script = (0..5).map(|_| events(&[("MODIFIED", object("6"))])).collect();
+        let (observed, _) = watched(script, 4).await;
+        assert_eq!(observed.len(), 4);
+        assert!(started.elapsed() > FIRST_PAUSE * 3, "{:?}", started.elapsed());
+    }
+}
