@@ -19,6 +19,9 @@ const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/
 /// The collector's back-off is capped at 1000 s; past twice that it is no longer back-off (reference B.0).
 const BACK_OFF_SECONDS: i64 = 2000;
 
+/// So long a deletion may simply be waiting for its turn in a busy collector, in seconds.
+const BUSY_SECONDS: i64 = 5;
+
 /// What came of a request, sent as a dry run by the caller and by whoever has to send it in earnest.
 pub(super) struct Tried<'a> {
     /// Who refuses it, if it is refused to whoever has to send it.
@@ -80,7 +83,9 @@ impl<'a> Inquiry<'a> {
         let kind = format!("{}.{}", gap.resource, gap.group);
         let before = std::mem::replace(&mut finding.cause, Cause::KindUnreadable);
         finding.also.retain(|cause| *cause != Cause::KindUnreadable);
-        finding.also(before);
+        if before != Cause::Progressing {
+            finding.also(before);
+        }
         finding.summary = format!(
             "{} waits, and {kind} cannot be read: a dependent of that kind may hold it",
             finding.object.short()
@@ -281,7 +286,25 @@ impl<'a> Inquiry<'a> {
         if let Some(finding) = self.rights(index, chain, &leaf, what, impersonated) {
             return finding;
         }
-        let age = self.age_on(chain);
+        let known_age = self.age_on(chain);
+        let age = known_age.unwrap_or(0);
+        if let (true, Lease::Fresh(text)) = (impersonated, lease)
+            && known_age.is_some_and(|age| age < BUSY_SECONDS)
+        {
+            let mut finding = Finding::new(
+                Cause::Progressing,
+                Verdict::Consistent,
+                chain,
+                &leaf,
+                format!(
+                    "{name} waits for its turn: its deletion is {} old, and nothing refuses it",
+                    span(age)
+                ),
+            );
+            finding.evidence(format!("GET {LEASE}"), text.clone());
+            finding.remedies.push(Remedy::text("wait a few seconds"));
+            return finding;
+        }
         let mut finding = match (impersonated, lease, what) {
             // The reference's F21 and F22, without a nudge: which one is a matter of age (design section 3).
             (true, Lease::Fresh(_), _) => {
@@ -291,10 +314,10 @@ impl<'a> Inquiry<'a> {
                     (Cause::CollectorStale, Cause::CollectorBackoff)
                 };
                 let text = if cause == Cause::CollectorBackoff {
+                    let next = span(known_age.unwrap_or(1000).clamp(1, 1000));
                     format!(
                         "{name} could go: nothing refuses it now. The garbage collector tries again in growing intervals, \
-                         at the latest in {}",
-                        span(age.clamp(1, 1000))
+                         at the latest in {next}"
                     )
                 } else {
                     format!(
@@ -305,7 +328,7 @@ impl<'a> Inquiry<'a> {
                 let mut finding = Finding::new(cause, Verdict::Consistent, chain, &leaf, text);
                 finding.also(also);
                 finding.remedies.push(if cause == Cause::CollectorBackoff {
-                    Remedy::text(format!("wait {}", span(age.clamp(1, 1000))))
+                    Remedy::text(format!("wait {}", span(known_age.unwrap_or(1000).clamp(1, 1000))))
                 } else {
                     Remedy::text("restart the leading kube-controller-manager")
                 });
@@ -362,14 +385,15 @@ impl<'a> Inquiry<'a> {
         finding
     }
 
-    /// The age of the deletion that this chain hangs on, in seconds: that of its last member that has one.
-    fn age_on(&self, chain: &[ObjectRef]) -> i64 {
+    /// The age of the deletion that this chain hangs on, in seconds: that of its last member that has one; none where
+    /// all of them are gone or live.
+    fn age_on(&self, chain: &[ObjectRef]) -> Option<i64> {
         let ages = chain.iter().rev().filter_map(|link| {
             let index = *self.graph.by_uid(&link.uid).first()?;
             let object = self.graph.object(index);
             object.is_terminating().then(|| self.age(object))
         });
-        ages.into_iter().next().unwrap_or(0)
+        ages.into_iter().next()
     }
 
     /// The collector's rights (P5), where acting as it was not allowed.

@@ -180,7 +180,7 @@ pub struct Finding {
 impl Finding {
     /// Whether it only says that nothing nearer was found; a look at more of the cluster may find it.
     pub fn is_vague(&self) -> bool {
-        let vague = [Cause::Undetermined, Cause::CollectorBackoff, Cause::CollectorStale];
+        let vague = [Cause::Undetermined, Cause::CollectorBackoff, Cause::CollectorStale, Cause::Progressing];
         self.verdict != Verdict::Proven
             && (vague.contains(&self.cause) || self.also.contains(&Cause::CollectorBackoff))
     }

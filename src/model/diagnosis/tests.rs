@@ -628,3 +628,23 @@ fn what_a_controller_makes_to_clean_up_is_not_made_anew() {
     );
     assert_eq!(only(&diagnosis).cause, Cause::FinalizerHeld);
 }
+
+#[test]
+fn a_deletion_that_has_just_begun_waits_for_its_turn() {
+    let graph = graph("ConfigMap/o terminating finalizer=foregroundDeletion\nSecret/d <- ConfigMap/o!");
+    let target = graph.object(at(&graph, "ConfigMap/o"));
+    let begun = target.deleted.unwrap();
+    let case = Case {
+        targets: vec![target.reference()],
+        now: begun + jiff::SignedDuration::from_secs(3),
+        ..Case::default()
+    };
+    let diagnosis = examined(&graph, &case, |question| match question {
+        Question::Get(path) | Question::Lease(path) if path.contains("leases") => ok(json!({
+            "spec": { "holderIdentity": "k", "leaseDurationSeconds": 15, "renewTime": now().to_string() },
+        })),
+        _ => healthy(question),
+    });
+    assert_eq!(only(&diagnosis).cause, Cause::Progressing);
+    assert_eq!(diagnosis.objects[0].state, State::Waiting);
+}
