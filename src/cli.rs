@@ -27,9 +27,6 @@ pub struct Cli {
     /// When to colour the output; NO_COLOR and CLICOLOR_FORCE are honoured, too.
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
     pub color: Color,
-    /// Show more of what is asked of the server (repeat for more; may print object contents).
-    #[arg(short = 'v', long = "verbose", global = true, action = clap::ArgAction::Count)]
-    pub verbose: u8,
 }
 
 /// When to colour the output.

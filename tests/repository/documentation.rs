@@ -245,3 +245,15 @@ fn the_json_page_names_every_cause_fate_outcome_and_state() {
         assert!(missing.is_empty(), "{name}: {missing:?}");
     }
 }
+
+#[test]
+fn the_readme_names_the_stories_of_the_demo() {
+    let readme = text("README.md");
+    let sources: String = crate::files::rust("xtask/src/demo").iter().map(|path| text(path)).collect();
+    let names: Vec<&str> =
+        sources.split("name: \"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert!(names.len() > 3, "{names:?}");
+    for name in names {
+        assert!(readme.contains(&format!("`{name}`")), "{name}");
+    }
+}
