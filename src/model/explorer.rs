@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use proptest::prelude::*;
 
-use self::random::{Graph, Twist};
+use self::random::{Graph, Thing, Twist};
 use super::collector::{Action, Collector, Course};
 use super::forecast::{Entry, Fate, Forecast, Holder, Policy, affected, fates, forecast, goes_anyway};
 use super::graph::OwnerGraph;
@@ -148,13 +148,18 @@ fn unsaid(graph: &OwnerGraph, forecast: &Forecast, ends: &BTreeSet<Vec<Fate>>) -
 #[test]
 fn the_forecast_says_every_end_that_another_order_of_work_leads_to() {
     for (most, count) in [(5, 3000), (8, 300)] {
-        let (mut several, mut uncertain, mut given_up) = (0, 0, 0);
+        let (mut several, mut resting, mut uncertain, mut given_up) = (0, 0, 0, 0);
         let mut different = Vec::new();
         for seed in 0..count {
             let spec = Graph::random(seed, most);
             let (graph, targets) = build(&spec);
             let forecast = forecast(&graph, &targets, spec.policy);
-            uncertain += usize::from(forecast.entries.iter().any(|entry| !entry.certain));
+            // What the collector is in the midst of races with the delete.
+            let rests = |thing: &Thing| matches!(thing.deleted, None | Some(Policy::Background));
+            if spec.things.iter().all(rests) {
+                resting += 1;
+                uncertain += usize::from(forecast.entries.iter().any(|entry| !entry.certain));
+            }
             let Some(ends) = Explorer::explore(&graph, &targets, spec.policy) else {
                 given_up += 1;
                 continue;
@@ -173,13 +178,13 @@ fn the_forecast_says_every_end_that_another_order_of_work_leads_to() {
         }
         let count = usize::try_from(count).unwrap();
         let summary = format!(
-            "of {count} graphs of up to {most} objects {several} have several ends, {uncertain} are called uncertain, \
-             {given_up} have too many states; where found and said differ: {different:#?}"
+            "of {count} graphs of up to {most} objects {several} have several ends, {given_up} have too many states, \
+             {uncertain} of {resting} at rest are called uncertain; where found and said differ: {different:#?}"
         );
         assert!(several > count / 50, "{summary}");
-        assert!(uncertain * 100 <= count * 8, "{summary}");
+        assert!(uncertain * 100 <= resting * 8, "{summary}");
         assert!(given_up * 20 <= count, "{summary}");
-        // Two races at once, of which each must go a certain way.
+        // Several races at once, of which each must go a certain way.
         assert!(different.len() * 1000 <= count, "{summary}");
     }
 }

@@ -162,10 +162,10 @@ impl Graph {
         // What is rare comes to few graphs, but there more than once.
         let strange = if random.percent(30) { 25 } else { 0 };
         let held = random.pick(&[0, 15, 30]);
-        let preset = random.pick(&[0, 0, 0, 20]);
-        let deleted = random.pick(&[0, 0, 25]);
+        let preset = random.pick(&[0, 0, 25]);
+        let deleted = random.pick(&[0, 30]);
         let blocking = random.pick(&[50, 80, 100]);
-        let cyclic = random.pick(&[0, 0, 10, 25]);
+        let cyclic = random.pick(&[0, 10, 30]);
         let exotic = random.pick(&[0, 0, 30]);
         let things = (0..count)
             .map(|index| {
