@@ -8,7 +8,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 /// Preview, run and debug cascading deletion in Kubernetes.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-cascade", bin_name = "kubectl cascade", version, max_term_width = 100)]
-#[command(arg_required_else_help = true, disable_help_subcommand = true)]
+// Of a flag given twice the last counts, as in kubectl.
+#[command(arg_required_else_help = true, disable_help_subcommand = true, args_override_self = true)]
 #[command(after_help = "\
 Words:
   dependent   an object that names another one in its metadata.ownerReferences

@@ -110,19 +110,12 @@ impl Failure {
         Self { kind: FailureKind::Unfinished, message: message.into(), hint: None }
     }
 
-    /// The failure as lines to print: `error: ...`, then `hint: ...`. kubectl's own sentences stand without the
-    /// prefix, as users know them.
-    pub fn lines(&self) -> Vec<String> {
-        let sentences = [
-            "Error from server",
-            "You must be logged in",
-            "Unable to connect to",
-            "The connection to the server",
-        ];
-        let known = sentences.iter().any(|sentence| self.message.starts_with(sentence));
-        let message = if known { self.message.clone() } else { format!("error: {}", self.message) };
-        let hint = self.hint.as_ref().map(|hint| format!("hint: {hint}"));
-        [Some(message), hint].into_iter().flatten().collect()
+    /// Whether the message is one of kubectl's own sentences, which stand without `error:` before them
+    /// (`kubectl/pkg/cmd/util/helpers.go`).
+    pub fn is_a_sentence_of_kubectl(&self) -> bool {
+        ["Error from server", "You must be logged in", "Unable to connect to", "The connection to the server"]
+            .iter()
+            .any(|sentence| self.message.starts_with(sentence))
     }
 
     /// Adds what to do about it.
@@ -373,10 +366,9 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_prints_as_error_and_hint_and_kubectls_sentences_as_kubectl_prints_them() {
-        let failure = Failure::usage("no TARGET").hint("name one");
-        assert_eq!(failure.lines(), ["error: no TARGET", "hint: name one"]);
-        assert_eq!(status(404, "NotFound", "x").lines(), ["Error from server (NotFound): x"]);
+    fn sentences_that_users_of_kubectl_know_are_known() {
+        assert!(!Failure::usage("no TARGET").is_a_sentence_of_kubectl());
+        assert!(status(404, "NotFound", "x").is_a_sentence_of_kubectl());
     }
 
     #[test]

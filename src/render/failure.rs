@@ -7,9 +7,10 @@ use super::sanitize;
 use super::text::Line;
 use crate::error::Failure;
 
-/// `error: ...`, and on a line of its own `hint: ...`.
+/// `error: ...`, but for kubectl's own sentences, and on a line of its own `hint: ...`.
 pub fn write_failure(out: &mut impl io::Write, look: Look, failure: &Failure) -> io::Result<()> {
-    labelled(out, look, (Role::Bad, "error: "), &failure.message)?;
+    let label = if failure.is_a_sentence_of_kubectl() { "" } else { "error: " };
+    labelled(out, look, (Role::Bad, label), &failure.message)?;
     match &failure.hint {
         Some(hint) => write_hint(out, look, hint),
         None => Ok(()),
@@ -46,6 +47,15 @@ mod tests {
         assert_eq!(
             written(|out| write_failure(out, Look::PLAIN, &failure)),
             "error: jobs.batch \"x\\u{1b}[2J\" not found\n  really\nhint: is the namespace right?\n"
+        );
+    }
+
+    #[test]
+    fn kubectls_own_sentences_stand_as_kubectl_prints_them() {
+        let failure = Failure::error("Error from server (NotFound): pods \"x\" not found");
+        assert_eq!(
+            written(|out| write_failure(out, Look::PLAIN, &failure)),
+            "Error from server (NotFound): pods \"x\" not found\n"
         );
     }
 
