@@ -174,10 +174,13 @@ fn together(failures: Vec<Failure>) -> Option<Failure> {
     })
 }
 
-/// Keeps the first of each UID: an event, for example, is served in two groups.
+/// Keeps the first of each: an event, for example, is served in two groups. Some virtual objects have no UID.
 fn each_once(mut objects: Vec<Object>) -> Vec<Object> {
     let mut seen = BTreeSet::new();
-    objects.retain(|object| seen.insert(object.uid.clone()));
+    objects.retain(|object| {
+        let name = (object.resource.kind.clone(), object.namespace.clone(), object.name.clone());
+        seen.insert((object.uid.clone(), name))
+    });
     objects
 }
 

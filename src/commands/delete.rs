@@ -53,6 +53,7 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
     if subject.targets.is_empty() {
         return ending::nothing_to_do(session, args.output, wish.policy, args.dry_run != DryRun::None);
     }
+    refuse_without_uid(&subject)?;
     refuse_orphaned_containers(&subject, wish.policy)?;
     let sent = DeleteWish { policy: wish.policy, force: wish.force };
     let mut keeping = keep::keeping(session, &args.keep, &subject, sent).await?;
@@ -157,6 +158,19 @@ fn wish(args: &DeleteArgs) -> Result<Wish, Failure> {
         force: grace_seconds == Some(0),
         limits,
     })
+}
+
+/// Without a UID nobody can say which object was deleted, or whether it is gone.
+fn refuse_without_uid(subject: &Subject) -> Result<(), Failure> {
+    let objects = subject.targets.iter().map(|target| subject.graph.object(*target));
+    match objects.into_iter().find(|object| object.uid.as_str().is_empty()) {
+        None => Ok(()),
+        Some(object) => Err(Failure::error(format!(
+            "{} has no UID, so that it cannot be told from a successor: nothing was deleted",
+            object.reference().short()
+        ))
+        .hint("if its server deletes such objects at all: kubectl delete")),
+    }
 }
 
 /// The server accepts `orphan` on a Namespace or a definition and deletes all content (reference A.1).

@@ -191,12 +191,15 @@ impl Following {
                         break end;
                     }
                 }
-                Some(End::TimedOut { .. }) => break End::TimedOut { moving: self.moves(interrupt).await },
+                Some(End::TimedOut { .. }) => {
+                    self.ended = Some(Timestamp::now());
+                    break End::TimedOut { moving: self.moves(interrupt).await };
+                }
                 Some(end) => break end,
                 None => {}
             }
         };
-        self.ended = Some(Timestamp::now());
+        self.ended.get_or_insert_with(Timestamp::now);
         if end == End::Complete {
             self.await_successors(interrupt).await;
         }

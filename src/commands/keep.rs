@@ -82,8 +82,8 @@ pub async fn keeping(
     let found = targets::resolve(&session.cluster, &subject.catalog, &queries, false).await?;
     let mut keep = Vec::new();
     for object in found {
-        match subject.graph.by_uid(&object.uid).first() {
-            Some(index) => keep.push(*index),
+        match subject.graph.index_of(&object) {
+            Some(index) => keep.push(index),
             None => {
                 let short = object.reference().short();
                 return Err(not_taken(&short, "it does not depend on what is to be deleted"));

@@ -88,7 +88,7 @@ pub async fn read(
     searched: Searched,
     pods: bool,
 ) -> Subject {
-    let uids: Vec<Uid> = objects.iter().map(|object| object.uid.clone()).collect();
+    let named = objects.clone();
     let wanted = Wanted { searched, pods };
     let mut listing = session.listing();
     let mut graph = metadata::graph(&session.cluster, &catalog, &wanted, objects, &mut |state| {
@@ -96,7 +96,7 @@ pub async fn read(
     })
     .await;
     listing.finish();
-    let targets: Vec<usize> = uids.iter().filter_map(|uid| graph.by_uid(uid).first().copied()).collect();
+    let targets: Vec<usize> = named.iter().filter_map(|object| graph.index_of(object)).collect();
     if pods {
         details::fill(&session.cluster, &mut graph, &targets).await;
     }

@@ -93,8 +93,7 @@ pub async fn run(
         subject.targets = if forest {
             subject.graph.roots()
         } else {
-            let of = |target: &Object| subject.graph.by_uid(&target.uid).first().copied();
-            targets.iter().filter_map(of).collect()
+            targets.iter().filter_map(|target| subject.graph.index_of(target)).collect()
         };
         if subject.targets.is_empty() && !forest {
             canvas.screen.keep();

@@ -164,6 +164,17 @@ impl OwnerGraph {
             .any(|reference| reference.uid == *owner && reference.block_owner_deletion)
     }
 
+    /// Where this very object is: by kind, namespace and name beside its UID. Some objects of aggregated APIs have no UID
+    /// at all, or share one (case C32).
+    pub fn index_of(&self, object: &Object) -> Option<usize> {
+        self.by_uid(&object.uid).iter().copied().find(|index| {
+            let found = self.object(*index);
+            found.resource.kind == object.resource.kind
+                && found.namespace == object.namespace
+                && found.name == object.name
+        })
+    }
+
     /// The roots and all that hangs on them by UID, each once, breadth first from the roots.
     pub fn closure(&self, roots: &[usize]) -> Vec<usize> {
         let mut seen = vec![false; self.objects().len()];

@@ -1,6 +1,6 @@
 //! The tool's own conduct: rights that are missing, Ctrl-C, a reader that goes away, hostile texts.
 
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -53,6 +53,18 @@ pub fn end(child: Child) -> Run {
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),
     }
+}
+
+/// Waits until this appears on standard error; what follows there is not read any more.
+pub fn until_said(child: &mut Child, text: &str) -> String {
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.contains(text) {
+        assert!(stderr.read_line(&mut said).unwrap() > 0, "it never said {text:?}: {said}");
+    }
+    // The pipe stays open, so that nothing that is said later ends the process.
+    std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+    said
 }
 
 pub fn interrupt(child: &Child) {
@@ -140,9 +152,9 @@ fn an_interrupted_wait_says_what_it_knows_and_what_goes_on() {
     world.thing("ConfigMap", "own", &[], &[]);
     world.thing("Secret", "held", &["ConfigMap/own!"], &[HOLD]);
     world.thing("Secret", "free", &["ConfigMap/own!"], &[]);
-    let child = start(&world, None, &["delete", "cm/own", "--policy", "foreground", "--yes", "-o", "json"]);
-    world.gone("Secret/free");
-    std::thread::sleep(Duration::from_millis(300));
+    let mut child =
+        start(&world, None, &["delete", "cm/own", "--policy", "foreground", "--yes", "-o", "json"]);
+    until_said(&mut child, "1 of 3 objects gone");
     interrupt(&child);
     let run = end(child).expect(130);
     let result = run.json();
@@ -150,10 +162,13 @@ fn an_interrupted_wait_says_what_it_knows_and_what_goes_on() {
     assert_eq!(result["outcome"], "interrupted");
     assert_eq!(names(&result["deleted"]), ["Secret/free"]);
     assert_eq!(names(&result["remaining"]), ["ConfigMap/own", "Secret/held"]);
-    assert!(run.stderr.contains("goes on without us"), "{}", run.stderr);
 
-    let child = start(&world, None, &["wait", "cm/own"]);
+    world.thing("ConfigMap", "quick", &[], &[HOLD]);
+    world.delete_raw("ConfigMap/quick", &json!({}));
+    let mut child = start(&world, None, &["wait", "cm/own", "cm/quick"]);
     std::thread::sleep(Duration::from_secs(1));
+    world.free("ConfigMap/quick");
+    until_said(&mut child, "1 of 3 objects gone");
     interrupt(&child);
     let run = end(child).expect(130);
     assert!(run.stdout.contains("goes on without us"), "{}", run.stdout);

@@ -136,7 +136,9 @@ fn ctrl_c_counts_while_the_connection_is_lost() {
     let run = end(child);
     let took = since.elapsed();
     plane.start_component(Component::ApiServer).unwrap();
-    assert_eq!(run.expect(130).json()["outcome"], "interrupted");
+    let run = run.expect(130);
+    assert!(run.stderr.contains("goes on without us"), "{}", run.stderr);
+    assert_eq!(run.json()["outcome"], "interrupted");
     assert!(took < Duration::from_secs(5), "{took:?}");
 }
 

@@ -432,6 +432,20 @@ fn unknown_kinds_and_names_get_a_hint_and_leave_stdout_empty() {
     assert!(run.stderr.contains("hint:"), "{}", run.stderr);
 }
 
+/// The object that was named, not another one that has no UID either.
+#[test]
+fn objects_without_a_uid_are_told_apart_by_name_and_never_deleted() {
+    let world = World::new("tree-no-uid");
+    for name in ["etcd-0", "controller-manager"] {
+        let target = format!("componentstatuses/{name}");
+        let document = world.cascade(&["tree", &target, "-o", "json"]).expect(0).json();
+        assert_eq!(names(&document["objects"]), [format!("ComponentStatus/{name}")]);
+        let run = world.cascade(&["delete", &target, "--yes"]).expect(1);
+        assert_eq!(run.stdout, "");
+        assert!(run.stderr.contains(&format!("ComponentStatus/{name} has no UID")), "{}", run.stderr);
+    }
+}
+
 #[test]
 fn an_event_with_an_owner_is_one_node_and_other_events_are_none() {
     let world = World::new("tree-events");
