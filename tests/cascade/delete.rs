@@ -290,7 +290,7 @@ fn background_stops_at_a_held_object_in_the_middle() {
     let foreground = plan(&world, &["cm/top", "--policy", "foreground"], 0);
     assert_eq!(fates(&foreground), ["ConfigMap/mid held", "ConfigMap/top held", "Secret/leaf deleted"]);
 
-    let result = delete(&world, &["cm/top", "--stall-timeout", "2s"], 3);
+    let result = delete(&world, &["cm/top", "--stall-timeout", "6s"], 3);
     assert_eq!(result["outcome"], "stalled");
     assert_eq!(names(&result["remaining"]), ["ConfigMap/mid", "Secret/leaf"]);
     assert_eq!(names(&result["deleted"]), ["ConfigMap/top"]);
@@ -596,6 +596,16 @@ fn one_refused_target_does_not_stop_the_others() {
 
     world.thing("ConfigMap", "free", &[], &[]);
     let result = delete(&world, &["cm/guarded", "cm/free"], 4);
+    // Refused (4) comes before stalled (3), and both are explained.
+    world.thing("ConfigMap", "held", &[], &[HOLD]);
+    let both = delete(&world, &["cm/held", "cm/guarded", "--stall-timeout", "1s"], 4);
+    assert_eq!(both["outcome"], "refused");
+    let mut causes: Vec<&str> =
+        both["findings"].as_array().unwrap().iter().map(|f| f["cause"].as_str().unwrap()).collect();
+    causes.sort_unstable();
+    assert_eq!(causes, ["admission-denied", "finalizer-held"], "{both:#}");
+    assert_eq!(names(&both["remaining"]), ["ConfigMap/guarded", "ConfigMap/held"]);
+    world.free("ConfigMap/held");
     world.kubectl().run(&["delete", "validatingwebhookconfiguration", &name]).unwrap();
     assert_eq!(result["outcome"], "refused");
     assert_eq!(names(&result["deleted"]), ["ConfigMap/free"]);
@@ -694,7 +704,7 @@ fn a_deletion_under_way_is_joined_and_another_policy_is_switched_to() {
     world.thing("ConfigMap", "pinned", &[], &[HOLD]);
     world.thing("Secret", "below", &["ConfigMap/pinned!"], &[]);
     assert_eq!(world.delete_raw("ConfigMap/pinned", &json!({ "propagationPolicy": "Background" })), 200);
-    let result = delete(&world, &["cm/pinned", "--policy", "foreground", "--stall-timeout", "1s"], 3);
+    let result = delete(&world, &["cm/pinned", "--policy", "foreground", "--stall-timeout", "6s"], 3);
     assert_eq!(names(&result["deleted"]), ["Secret/below"], "{result:#}");
     world.free("ConfigMap/pinned");
 }
