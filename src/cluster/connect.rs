@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use kube::Config;
 use kube::client::{ClientBuilder, ConfigExt};
 use kube::config::{AuthInfo, ExecAuthCluster, ExecInteractiveMode};
+use secrecy::ExposeSecret;
 use tower::buffer::BufferLayer;
 
 use crate::cluster::kubeconfig::{Choice, Environment, choose};
@@ -139,7 +140,13 @@ impl Cluster {
                 }
             }
             Ok(Err(error)) => return Err(error::of_setup(&error, choice.user.exec.as_ref())),
-            Err(error) => return Err(Failure::error(format!("could not set the connection up: {error}"))),
+            // kube panics on what a credential plugin must not return, for example a token of two lines.
+            Err(_) => {
+                return Err(Failure::error(
+                    "could not set the connection up: the credentials cannot be sent",
+                )
+                .hint("look at what the credential plugin of this kubeconfig returns"));
+            }
         };
         let mut headers = HeaderMap::new();
         headers.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
@@ -326,10 +333,15 @@ fn credentials(choice: &Choice, environment: &Environment) -> Result<AuthInfo, F
     // client-go cuts white space off (transport/token_source.go); kube sends it and fails. A file without any is
     // left to kube, which reads it again when its token has been replaced.
     if let Some(text) = user.token_file.as_ref().and_then(|path| std::fs::read_to_string(path).ok())
-        && text.trim() != text
+        && (text.trim() != text || text.chars().any(char::is_control))
     {
         user.token = Some(text.trim().to_owned().into());
         user.token_file = None;
+    }
+    if user.token.as_ref().is_some_and(|token| HeaderValue::from_str(token.expose_secret()).is_err()) {
+        return Err(Failure::error("the bearer token holds a character that no HTTP header can carry").hint(
+            "it may be two lines, or end in a line feed: look at --token, the kubeconfig or its tokenFile",
+        ));
     }
     let has_certificate = user.client_certificate.is_some() || user.client_certificate_data.is_some();
     let has_key = user.client_key.is_some() || user.client_key_data.is_some();

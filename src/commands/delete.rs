@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, stdin};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::connection::{time_limit, time_span};
@@ -13,7 +14,7 @@ use super::keep;
 use super::manifest;
 use super::question;
 use super::session::Session;
-use super::subject::{Reading, Subject, gather, needs_cluster_scoped};
+use super::subject::{Reading, Subject, gather, needs_cluster_scoped, read};
 use crate::cli::{DeleteArgs, DryRun, ReportFormat};
 use crate::cluster::assist::Assistant;
 use crate::cluster::deletion::{self, DeleteOptions};
@@ -21,7 +22,7 @@ use crate::cluster::metadata;
 use crate::cluster::request::Trouble;
 use crate::error::{ExitCode, Failure};
 use crate::model::assist::Order;
-use crate::model::forecast::{DeleteWish, Forecast, Policy, Warning};
+use crate::model::forecast::{DeleteWish, Forecast, Policy, Warning, forecast};
 use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, Timestamp, Uid};
 use crate::model::target::BareType;
 use crate::render::ask::Answer;
@@ -59,6 +60,8 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
     let mut keeping = keep::keeping(session, &args.keep, &subject, sent).await?;
     let mut plan = keeping.forecast(&subject.graph, &subject.targets, sent);
 
+    warn_of_force(&subject, &wish, &mut plan);
+
     if args.dry_run != DryRun::None {
         let mut refused = false;
         if args.dry_run == DryRun::Server {
@@ -71,6 +74,11 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
     present(session, args, &subject, &plan)?;
     let mut interrupt = Interrupt::catch().await;
     if let Err(failure) = confirm(session, args, &subject, &plan, &mut interrupt).await {
+        return ending::not_started(session, args.output, &subject, &plan, failure);
+    }
+    if !args.yes
+        && let Some(failure) = more_than_shown(session, args, &subject, &plan, sent).await
+    {
         return ending::not_started(session, args.output, &subject, &plan, failure);
     }
     match interrupt.or(keep::cut(session, &subject, &keeping)).await {
@@ -158,6 +166,23 @@ fn wish(args: &DeleteArgs) -> Result<Wish, Failure> {
         force: grace_seconds == Some(0),
         limits,
     })
+}
+
+/// As kubectl warns: nobody confirms that the containers have stopped.
+fn warn_of_force(subject: &Subject, wish: &Wish, plan: &mut Forecast) {
+    let pods = subject.targets.iter().filter(|target| subject.graph.object(**target).is("", "Pod")).count();
+    if wish.force && pods > 0 {
+        plan.warnings.insert(
+            0,
+            Warning {
+                code: "force-deletion".to_owned(),
+                message: "--force does not wait for the kubelet to confirm that the containers have stopped: they may \
+                          run on, beside a successor"
+                    .to_owned(),
+                object: None,
+            },
+        );
+    }
 }
 
 /// Without a UID nobody can say which object was deleted, or whether it is gone.
@@ -270,6 +295,39 @@ fn present(session: &Session, args: &DeleteArgs, subject: &Subject, plan: &Forec
         }
         Some(_) => Ok(()),
     }
+}
+
+/// A question may stand for long. What would go now and was not shown is never deleted on an old yes.
+async fn more_than_shown(
+    session: &Session,
+    args: &DeleteArgs,
+    subject: &Subject,
+    plan: &Forecast,
+    sent: DeleteWish,
+) -> Option<Failure> {
+    let targets = subject.targets.iter().map(|target| subject.graph.object(*target).clone()).collect();
+    let searched = subject.graph.snapshot().searched.clone();
+    let fresh = read(session, Arc::clone(&subject.catalog), targets, searched, true).await;
+    // What is kept by a flag was shown, and is cut off only after this.
+    let shown = plan.entries.iter().filter(|entry| !args.keep.is_empty() || entry.fate.is_doomed());
+    let shown: BTreeSet<&Uid> = shown.map(|entry| &subject.graph.object(entry.object).uid).collect();
+    let now = forecast(&fresh.graph, &fresh.targets, sent);
+    let mut more = now
+        .doomed()
+        .map(|entry| fresh.graph.object(entry.object))
+        .filter(|object| !shown.contains(&object.uid));
+    let first = more.next()?.reference().short();
+    let others = match more.count() {
+        0 => String::new(),
+        1 => " and 1 more object".to_owned(),
+        count => format!(" and {count} more objects"),
+    };
+    Some(
+        Failure::refused(format!(
+            "nothing was deleted: while the question stood, {first}{others} came to hang on what you delete"
+        ))
+        .hint("run it again to see what would go now"),
+    )
 }
 
 async fn confirm(

@@ -188,6 +188,20 @@ fn an_object_that_was_replaced_before_the_answer_is_not_deleted() {
 }
 
 #[test]
+fn a_dependent_that_came_while_the_question_stood_was_not_shown_and_is_not_deleted() {
+    let world = World::new("pty-late");
+    world.thing("ConfigMap", "own", &[], &[]);
+    let terminal = Terminal::start(&world, &["delete", "cm/own"]);
+    terminal.expect("[y/N]");
+    world.thing("Secret", "late", &["ConfigMap/own"], &[]);
+    terminal.send("y\r");
+    let (code, output) = terminal.end();
+    assert_eq!(code, 4, "{output}");
+    assert!(output.contains("Secret/late came to hang on what you delete"), "{output}");
+    assert!(is_untouched(&world, "ConfigMap/own") && is_untouched(&world, "Secret/late"));
+}
+
+#[test]
 fn an_object_that_went_before_the_answer_is_what_was_wanted() {
     let world = World::new("pty-gone");
     world.thing("ConfigMap", "own", &[], &[]);

@@ -95,6 +95,21 @@ fn a_token_file_that_ends_in_a_line_break_is_sent_without_it() {
     }
 }
 
+#[test]
+fn a_token_that_no_header_can_carry_is_refused_wherever_it_is_from() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("token");
+    fs::write(&path, "two\nlines\n").unwrap();
+    let mut from_file = choice("https://example.com");
+    from_file.user.token_file = path.to_str().map(str::to_owned);
+    let mut given = choice("https://example.com");
+    given.user.token = Some("a\nb".to_owned().into());
+    for choice in [from_file, given] {
+        let failure = config(&choice, &Environment::default()).unwrap_err();
+        assert!(failure.message.contains("no HTTP header can carry"), "{failure}");
+    }
+}
+
 /// A kubeconfig whose credential plugin appends a line to a file each time it runs.
 #[cfg(unix)]
 fn with_plugin(directory: &Path, script: &str, mode: &str) -> ConnectionOptions {
