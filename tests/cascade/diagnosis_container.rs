@@ -215,7 +215,13 @@ fn dependents_made_anew_as_fast_as_they_go_are_no_progress() {
                 world.free(&current);
             }
         });
-        world.until("some were made", || world.get("Secret/conf-3").is_some());
+        // Times are whole seconds: what was made in the second of the deletion does not count as made after it.
+        let deleted = world.get("ConfigMap/cluster").unwrap()["metadata"]["deletionTimestamp"].clone();
+        world.until("one was made in a later second", || {
+            let secrets = world.kubectl().get(&["secrets", "-n", &world.namespace]).unwrap();
+            let mut made = secrets["items"].as_array().into_iter().flatten();
+            made.any(|secret| secret["metadata"]["creationTimestamp"].as_str() > deleted.as_str())
+        });
         let document = diagnose(&world, &["cm/cluster"], 3);
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         maker.join().unwrap();
