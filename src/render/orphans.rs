@@ -20,7 +20,12 @@ pub fn write_orphans(
     now: Timestamp,
 ) -> io::Result<()> {
     if orphans.objects.is_empty() {
-        Line::new().styled(Role::Good, "nothing was left behind").write(out, look)?;
+        // Where something could not be read, nobody knows what was left behind there.
+        let (role, text) = match orphans.gaps.is_empty() {
+            true => (Role::Good, "nothing was left behind"),
+            false => (Role::Caution, "nothing was found in what could be read"),
+        };
+        Line::new().styled(role, text).write(out, look)?;
         return write_gaps(out, look, &orphans.gaps);
     }
     let namespace = |orphan: &Orphan| orphan.reference.namespace.clone();
@@ -97,5 +102,15 @@ mod tests {
             written(|out| write_orphans(out, Look::PLAIN, &Orphans::default(), now())),
             "nothing was left behind\n"
         );
+        let gap = crate::model::catalog::Gap {
+            resource: "pods".into(),
+            group: String::new(),
+            version: None,
+            reason: "Forbidden".into(),
+            message: "no".into(),
+        };
+        let unread = Orphans { gaps: vec![gap], ..Orphans::default() };
+        let said = written(|out| write_orphans(out, Look::PLAIN, &unread, now()));
+        assert!(said.starts_with("nothing was found in what could be read\n"), "{said}");
     }
 }
