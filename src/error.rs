@@ -10,8 +10,6 @@ use std::time::Duration;
 use kube::client::AuthError;
 use kube::config::ExecConfig;
 
-use crate::cluster::request::Trouble;
-
 /// What sort of failure this is; it alone decides the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
@@ -133,6 +131,80 @@ impl fmt::Display for Failure {
 }
 
 impl Error for Failure {}
+
+/// Why there is no successful answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trouble {
+    /// The server answered with a failure; its own words.
+    Status {
+        /// HTTP status code.
+        code: u16,
+        /// `reason` of the Status object, for example `NotFound`; may be empty.
+        reason: String,
+        /// `message` of the Status object, verbatim.
+        message: String,
+        /// Seconds after which the server wants to be asked again, where it says so.
+        retry_after: Option<u64>,
+    },
+    /// There was no answer, or it broke off: connection refused, TLS, time-out, ...
+    NoAnswer {
+        /// What happened, in a sentence for a person.
+        message: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+}
+
+impl Trouble {
+    /// The HTTP status code, where the server answered.
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Self::Status { code, .. } => Some(*code),
+            Self::NoAnswer { .. } => None,
+        }
+    }
+
+    /// 404: there is no such object, or no such resource.
+    pub fn is_not_found(&self) -> bool {
+        self.code() == Some(404)
+    }
+
+    /// 403: a right is missing, or admission refuses.
+    pub fn is_forbidden(&self) -> bool {
+        self.code() == Some(403)
+    }
+
+    /// 409: a precondition does not hold, or the object has changed.
+    pub fn is_conflict(&self) -> bool {
+        self.code() == Some(409)
+    }
+
+    /// 410: the resource version or continue token has expired.
+    pub fn is_gone(&self) -> bool {
+        self.code() == Some(410)
+    }
+
+    /// Whether the server refuses because it cannot convert stored objects: a 429 or 500 that no waiting cures
+    /// (reference F17).
+    pub fn is_conversion_error(&self) -> bool {
+        matches!(self, Self::Status { message, .. } if message.contains("conversion webhook"))
+    }
+
+    /// From a Status object, as in the ERROR event of a watch. `code` stands in where the object names none.
+    pub fn from_status(status: &serde_json::Value, code: u16) -> Self {
+        let text = |name: &str| status[name].as_str().unwrap_or_default().to_owned();
+        Self::Status {
+            code: status["code"]
+                .as_u64()
+                .and_then(|code| u16::try_from(code).ok())
+                .filter(|code| *code > 0)
+                .unwrap_or(code),
+            reason: text("reason"),
+            message: text("message"),
+            retry_after: status["details"]["retryAfterSeconds"].as_u64().filter(|seconds| *seconds > 0),
+        }
+    }
+}
 
 /// Words a request that failed as kubectl does (`kubectl/pkg/cmd/util/helpers.go`, StandardErrorMessage).
 impl From<Trouble> for Failure {

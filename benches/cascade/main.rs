@@ -164,8 +164,9 @@ fn assist(plane: &ControlPlane, kubeconfig: &std::path::Path) -> Result<(), Erro
 }
 
 fn forecast() {
-    use kubectl_cascade::model::forecast::{Policy, forecast};
+    use kubectl_cascade::model::forecast::forecast;
     use kubectl_cascade::model::graph::OwnerGraph;
+    use kubectl_cascade::model::policy::Policy;
     for (shape, snapshot) in fixtures::snapshots(200_000) {
         let began = Instant::now();
         let graph = OwnerGraph::new(snapshot);

@@ -9,7 +9,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use super::connect::Cluster;
 use super::deletion::{self, DeleteOptions};
 use super::metadata;
-use super::request::Trouble;
+use crate::error::Trouble;
 use crate::model::assist::Order;
 use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, Uid};
 

@@ -4,9 +4,10 @@ use http::Method;
 use serde_json::json;
 
 use super::connect::Cluster;
-use super::request::{Answer, Request, Trouble};
-use crate::model::forecast::Policy;
+use super::request::{Answer, Request};
+use crate::error::Trouble;
 use crate::model::object::Object;
+use crate::model::policy::Policy;
 
 /// How to delete.
 #[derive(Debug, Clone, Copy)]

@@ -11,8 +11,9 @@ use futures::StreamExt;
 use serde::Deserialize;
 
 use crate::cluster::connect::Cluster;
-use crate::cluster::request::{Request, Trouble};
+use crate::cluster::request::Request;
 use crate::error::Failure;
+use crate::error::Trouble;
 use crate::model::catalog::{Catalog, Gap, Resource};
 
 /// Aggregated discovery where the server has it (1.30; 1.26 as beta), else the legacy documents.

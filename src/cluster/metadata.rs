@@ -7,9 +7,10 @@ use std::sync::Arc;
 use futures::StreamExt;
 
 use super::connect::Cluster;
-use super::request::{Request, Trouble};
+use super::request::Request;
 use super::rights::Rights;
 use super::wire::{self, Decoded, DecodedList, ListReader};
+use crate::error::Trouble;
 use crate::model::catalog::{Catalog, Gap, Resource};
 use crate::model::graph::{OwnerGraph, OwnerState};
 use crate::model::object::{Lookup, LookupKey, Object, PodDetails, Searched, Snapshot, Uid};

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use super::connect::Cluster;
 use super::probes::no_dry_run;
-use super::request::{Answer, Request, Trouble};
+use super::request::{Answer, Request};
+use crate::error::Trouble;
 use crate::model::facts::Reply;
 use crate::model::object::{Object, Uid};
 

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::cluster::connect::Cluster;
-use crate::cluster::request::{Answer, Request, Trouble};
+use crate::cluster::request::{Answer, Request};
+use crate::error::Trouble;
 use crate::model::catalog::Resource;
 use crate::model::facts::{Facts, Identity, Question, Reply, Subject};
 use crate::model::object::Uid;

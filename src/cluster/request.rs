@@ -16,7 +16,7 @@ use http_body_util::BodyExt;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::cluster::connect::{Cluster, RequestTimeout};
-use crate::error;
+use crate::error::{self, Trouble};
 
 /// How often a request is sent at most.
 const TRIES: u32 = 5;
@@ -132,100 +132,6 @@ pub struct Answer {
     pub warnings: Vec<String>,
     /// Body.
     pub body: Bytes,
-}
-
-/// Why there is no successful answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trouble {
-    /// The server answered with a failure; its own words.
-    Status {
-        /// HTTP status code.
-        code: u16,
-        /// `reason` of the Status object, for example `NotFound`; may be empty.
-        reason: String,
-        /// `message` of the Status object, verbatim.
-        message: String,
-        /// Seconds after which the server wants to be asked again, where it says so.
-        retry_after: Option<u64>,
-    },
-    /// There was no answer, or it broke off: connection refused, TLS, time-out, ...
-    NoAnswer {
-        /// What happened, in a sentence for a person.
-        message: String,
-        /// What to do about it.
-        hint: Option<String>,
-    },
-}
-
-impl Trouble {
-    /// The HTTP status code, where the server answered.
-    pub fn code(&self) -> Option<u16> {
-        match self {
-            Self::Status { code, .. } => Some(*code),
-            Self::NoAnswer { .. } => None,
-        }
-    }
-
-    /// 404: there is no such object, or no such resource.
-    pub fn is_not_found(&self) -> bool {
-        self.code() == Some(404)
-    }
-
-    /// 403: a right is missing, or admission refuses.
-    pub fn is_forbidden(&self) -> bool {
-        self.code() == Some(403)
-    }
-
-    /// 409: a precondition does not hold, or the object has changed.
-    pub fn is_conflict(&self) -> bool {
-        self.code() == Some(409)
-    }
-
-    /// 410: the resource version or continue token has expired.
-    pub fn is_gone(&self) -> bool {
-        self.code() == Some(410)
-    }
-
-    /// Whether the server refuses because it cannot convert stored objects: a 429 or 500 that no waiting cures
-    /// (reference F17).
-    pub fn is_conversion_error(&self) -> bool {
-        matches!(self, Self::Status { message, .. } if message.contains("conversion webhook"))
-    }
-
-    /// From a Status object, as in the ERROR event of a watch. `code` stands in where the object names none.
-    pub fn from_status(status: &serde_json::Value, code: u16) -> Self {
-        let text = |name: &str| status[name].as_str().unwrap_or_default().to_owned();
-        Self::Status {
-            code: status["code"]
-                .as_u64()
-                .and_then(|code| u16::try_from(code).ok())
-                .filter(|code| *code > 0)
-                .unwrap_or(code),
-            reason: text("reason"),
-            message: text("message"),
-            retry_after: status["details"]["retryAfterSeconds"].as_u64().filter(|seconds| *seconds > 0),
-        }
-    }
-
-    /// From the body of an answer that is not 2xx: a Status object in JSON or protobuf, else whatever text it holds.
-    fn from_refusal(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
-        let asked = text_of(headers, &header::RETRY_AFTER).parse::<u64>().ok();
-        let mut trouble = serde_json::from_slice::<serde_json::Value>(body)
-            .ok()
-            .filter(|value| value["kind"] == "Status")
-            .map(|status| Self::from_status(&status, code.as_u16()))
-            .or_else(|| protobuf::status(body, code.as_u16()))
-            .unwrap_or_else(|| Self::Status {
-                code: code.as_u16(),
-                reason: String::new(),
-                message: plain_refusal(code, body),
-                retry_after: None,
-            });
-        if let Self::Status { retry_after, .. } = &mut trouble {
-            *retry_after = asked.or(*retry_after);
-        }
-        trouble
-    }
 }
 
 impl Cluster {
@@ -345,7 +251,7 @@ impl Cluster {
                 break;
             }
         }
-        Err(Trouble::from_refusal(parts.status, &parts.headers, &refusal))
+        Err(refusal_of(parts.status, &parts.headers, &refusal))
     }
 
     fn http_request(&self, request: &Request) -> Result<http::Request<kube::client::Body>, Trouble> {
@@ -456,6 +362,26 @@ fn text_of<'h>(headers: &'h HeaderMap, name: &header::HeaderName) -> &'h str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
+/// From the body of an answer that is not 2xx: a Status object in JSON or protobuf, else whatever text it holds.
+fn refusal_of(code: StatusCode, headers: &HeaderMap, body: &[u8]) -> Trouble {
+    let asked = text_of(headers, &header::RETRY_AFTER).parse::<u64>().ok();
+    let mut trouble = serde_json::from_slice::<serde_json::Value>(body)
+        .ok()
+        .filter(|value| value["kind"] == "Status")
+        .map(|status| Trouble::from_status(&status, code.as_u16()))
+        .or_else(|| protobuf::status(body, code.as_u16()))
+        .unwrap_or_else(|| Trouble::Status {
+            code: code.as_u16(),
+            reason: String::new(),
+            message: plain_refusal(code, body),
+            retry_after: None,
+        });
+    if let Trouble::Status { retry_after, .. } = &mut trouble {
+        *retry_after = asked.or(*retry_after);
+    }
+    trouble
+}
+
 /// A refusal in text or HTML, cut to what a person reads.
 fn plain_refusal(code: StatusCode, body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
@@ -508,7 +434,7 @@ fn warnings(headers: &HeaderMap) -> Vec<String> {
 mod protobuf {
     use prost::Message;
 
-    use super::Trouble;
+    use crate::error::Trouble;
 
     /// `k8s.io/apimachinery/pkg/runtime/generated.proto`, Unknown.
     #[derive(Message)]

@@ -7,9 +7,10 @@ use futures::StreamExt;
 
 use crate::cluster::connect::Cluster;
 use crate::cluster::metadata;
-use crate::cluster::request::{Request, Trouble};
+use crate::cluster::request::Request;
 use crate::cluster::wire;
 use crate::error::Failure;
+use crate::error::Trouble;
 use crate::model::catalog::{Catalog, Resource, escaped};
 use crate::model::object::Object;
 use crate::model::target::{TargetQuery, nearest};

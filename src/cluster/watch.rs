@@ -11,8 +11,9 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::connect::Cluster;
 use super::metadata;
-use super::request::{Request, Trouble};
+use super::request::Request;
 use super::wire;
+use crate::error::Trouble;
 use crate::model::catalog::Resource;
 use crate::model::object::{Object, Uid};
 use crate::model::progress::Observation;

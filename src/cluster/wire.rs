@@ -9,7 +9,8 @@ use bytes::{Buf, BytesMut};
 use prost::Message;
 use serde::Deserialize;
 
-use super::request::{Answer, Trouble};
+use super::request::Answer;
+use crate::error::Trouble;
 use crate::model::catalog::Resource;
 use crate::model::object::{Object, OwnerReference, PodDetails, Timestamp};
 

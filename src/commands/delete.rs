@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, stdin};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::connection::{time_limit, time_span};
 use super::ending::{self, Ended};
-use super::flags::{policy, probing};
+use super::flags::{limits, policy, probing};
 use super::follow::{End, Following, Limits};
 use super::interrupt::Interrupt;
 use super::keep;
@@ -19,11 +18,11 @@ use crate::cli::{DeleteArgs, DryRun, ReportFormat};
 use crate::cluster::assist::Assistant;
 use crate::cluster::deletion::{self, DeleteOptions};
 use crate::cluster::metadata;
-use crate::cluster::request::Trouble;
-use crate::error::{ExitCode, Failure};
+use crate::error::{ExitCode, Failure, Trouble};
 use crate::model::assist::Order;
-use crate::model::forecast::{DeleteWish, Forecast, Policy, Warning, forecast};
+use crate::model::forecast::{Forecast, Warning, forecast};
 use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, Timestamp, Uid};
+use crate::model::policy::{DeleteWish, Policy};
 use crate::model::target::BareType;
 use crate::render::ask::Answer;
 use crate::render::progress::ProgressView;
@@ -152,14 +151,7 @@ fn wish(args: &DeleteArgs) -> Result<Wish, Failure> {
         (_, _, seconds) if seconds > 0 => Some(seconds),
         _ => None,
     };
-    let limits = Limits {
-        timeout: time_limit("--timeout", &args.timeout)?,
-        stall: time_span("--stall-timeout", &args.stall_timeout)?,
-    };
-    if limits.stall == Duration::ZERO {
-        return Err(Failure::usage("--stall-timeout must be greater than 0")
-            .hint("write for example --stall-timeout 60s"));
-    }
+    let limits = limits(&args.timeout, &args.stall_timeout)?;
     Ok(Wish {
         policy: policy(args.cascade.unwrap_or(args.policy)),
         grace_seconds,

@@ -1,8 +1,13 @@
 //! Flag values as model values, for every verb.
 
+use std::time::Duration;
+
+use super::connection::{time_limit, time_span};
+use super::follow::Limits;
 use crate::cli::{PolicyArg, Probe};
+use crate::error::Failure;
 use crate::model::diagnosis::Probing;
-use crate::model::forecast::Policy;
+use crate::model::policy::Policy;
 
 /// From the command line's policy to the model's.
 pub fn policy(arg: PolicyArg) -> Policy {
@@ -20,4 +25,20 @@ pub fn probing(arg: Probe) -> Probing {
         Probe::DryRun => Probing::DryRun,
         Probe::Canary => Probing::Canary,
     }
+}
+
+/// How long to follow, from `--timeout` and `--stall-timeout`.
+///
+/// # Errors
+/// Not a duration, or a stall timeout of nothing.
+pub fn limits(timeout: &str, stall_timeout: &str) -> Result<Limits, Failure> {
+    let limits = Limits {
+        timeout: time_limit("--timeout", timeout)?,
+        stall: time_span("--stall-timeout", stall_timeout)?,
+    };
+    if limits.stall == Duration::ZERO {
+        return Err(Failure::usage("--stall-timeout must be greater than 0")
+            .hint("write for example --stall-timeout 60s"));
+    }
+    Ok(limits)
 }

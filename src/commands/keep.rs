@@ -8,14 +8,14 @@ use super::release::{because, who_refuses};
 use super::session::Session;
 use super::subject::Subject;
 use crate::cli::TargetArgs;
-use crate::cluster::request::Trouble;
 use crate::cluster::{metadata, patch, targets};
-use crate::error::{Failure, FailureKind};
+use crate::error::{Failure, FailureKind, Trouble};
 use crate::model::diagnosis::Finding;
 use crate::model::facts::{Identity, Question, Subject as About};
-use crate::model::forecast::{DeleteWish, Forecast, Warning};
+use crate::model::forecast::{Forecast, Warning};
 use crate::model::keep::{Keeping, Removal, not_taken};
 use crate::model::object::{Object, ObjectRef};
+use crate::model::policy::DeleteWish;
 use crate::model::target::BareType;
 
 /// How often a patch is made anew when the object changes under it.

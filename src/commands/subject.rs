@@ -10,9 +10,9 @@ use crate::cluster::metadata::{self, Wanted};
 use crate::cluster::{details, discovery, targets};
 use crate::error::Failure;
 use crate::model::catalog::Catalog;
-use crate::model::forecast::Policy;
 use crate::model::graph::OwnerGraph;
 use crate::model::object::{FOREGROUND_FINALIZER, Object, Searched, Uid};
+use crate::model::policy::Policy;
 use crate::model::target::BareType;
 
 /// Whether a namespaced target needs the cluster-scoped kinds: only a foreground owner does, which a cluster-scoped

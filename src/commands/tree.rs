@@ -12,8 +12,8 @@ use super::watching;
 use crate::cli::{TreeArgs, TreeFormat};
 use crate::cluster::{columns, details, discovery};
 use crate::error::{ExitCode, Failure};
-use crate::model::forecast::Policy;
 use crate::model::object::{Columns, Searched, Timestamp, Uid};
+use crate::model::policy::Policy;
 use crate::model::target::BareType;
 use crate::render::{gaps, notes};
 

@@ -1,19 +1,19 @@
 //! `wait`: joins a deletion that is already under way, and follows it as `delete` does.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::connection::{time_limit, time_span};
 use super::delete::policy_under_way;
 use super::ending::{self, Ended};
-use super::flags::probing;
-use super::follow::{Following, Limits};
+use super::flags::{limits, probing};
+use super::follow::Following;
 use super::interrupt::Interrupt;
 use super::manifest;
 use super::session::Session;
 use super::subject::{ClusterScoped, Reading, Subject, gather};
 use crate::cli::WaitArgs;
 use crate::error::{ExitCode, Failure};
-use crate::model::forecast::{Policy, forecast};
+use crate::model::forecast::forecast;
+use crate::model::policy::Policy;
 use crate::model::target::BareType;
 use crate::render::progress::ProgressView;
 
@@ -22,7 +22,7 @@ use crate::render::progress::ProgressView;
 /// # Errors
 /// Whatever ends the command before anything is watched; a target that is not being deleted.
 pub async fn run(session: &Session, args: &WaitArgs) -> Result<ExitCode, Failure> {
-    let limits = limits(args)?;
+    let limits = limits(&args.timeout, &args.stall_timeout)?;
     let reading = Reading {
         cluster_scoped: ClusterScoped::IfForeground,
         pods: true,
@@ -55,20 +55,8 @@ pub async fn run(session: &Session, args: &WaitArgs) -> Result<ExitCode, Failure
 /// # Errors
 /// A wrong command line.
 pub fn check(args: &WaitArgs) -> Result<(), Failure> {
-    limits(args)?;
+    limits(&args.timeout, &args.stall_timeout)?;
     manifest::check(&args.target, BareType::All)
-}
-
-fn limits(args: &WaitArgs) -> Result<Limits, Failure> {
-    let limits = Limits {
-        timeout: time_limit("--timeout", &args.timeout)?,
-        stall: time_span("--stall-timeout", &args.stall_timeout)?,
-    };
-    if limits.stall == Duration::ZERO {
-        return Err(Failure::usage("--stall-timeout must be greater than 0")
-            .hint("write for example --stall-timeout 60s"));
-    }
-    Ok(limits)
 }
 
 fn refuse_live_targets(subject: &Subject) -> Result<(), Failure> {

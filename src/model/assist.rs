@@ -4,9 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::forecast::{Fate, Forecast, Holder, Policy};
+use super::forecast::{Fate, Forecast, Holder};
 use super::graph::OwnerGraph;
 use super::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, Uid};
+use super::policy::Policy;
 
 /// The order of the deletes.
 #[derive(Debug, Clone, Default)]

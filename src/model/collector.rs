@@ -11,9 +11,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::forecast::Policy;
 use super::graph::{OwnerGraph, OwnerState};
 use super::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, Uid};
+use super::policy::Policy;
 
 /// Removed by the Job controller unconditionally once the Pod's Job is deleted or finished (reference T6).
 const JOB_TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";

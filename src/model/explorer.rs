@@ -11,9 +11,10 @@ use proptest::prelude::*;
 
 use self::random::{Graph, Thing, Twist};
 use super::collector::{Action, Collector, Course};
-use super::forecast::{Entry, Fate, Forecast, Holder, Policy, affected, fates, forecast, goes_anyway};
+use super::forecast::{Entry, Fate, Forecast, Holder, affected, fates, forecast, goes_anyway};
 use super::graph::OwnerGraph;
 use super::object::Snapshot;
+use super::policy::Policy;
 use super::testing::{at, graph, label, snapshot};
 
 /// States beyond which a graph is given up.

@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::forecast::{DeleteWish, Entry, Fate, Forecast, Warning, forecast};
+use super::forecast::{Entry, Fate, Forecast, Warning, forecast};
 use super::graph::{OwnerGraph, OwnerState};
 use super::object::{Object, Uid};
+use super::policy::DeleteWish;
 use crate::error::Failure;
 
 /// The references that one object loses.
@@ -230,7 +231,7 @@ fn without(graph: &OwnerGraph, removals: &[Removal]) -> OwnerGraph {
 
 #[cfg(test)]
 mod tests {
-    use super::super::forecast::Policy;
+    use super::super::policy::Policy;
     use super::super::testing::{at, graph, label};
     use super::*;
     use crate::error::FailureKind;

@@ -18,6 +18,7 @@ pub mod keep;
 pub mod kinds;
 pub mod object;
 pub mod orphan;
+pub mod policy;
 pub mod progress;
 pub mod release;
 pub mod result;

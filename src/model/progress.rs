@@ -490,7 +490,8 @@ fn seconds(from: Timestamp, to: Timestamp) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::forecast::{Policy, forecast};
+    use super::super::forecast::forecast;
+    use super::super::policy::Policy;
     use super::super::testing::{at, graph, snapshot, timestamp};
     use super::*;
 

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::catalog::Gap;
 use super::diagnosis::{Finding, Unchecked};
-use super::forecast::Policy;
 use super::object::ObjectRef;
+use super::policy::Policy;
 
 /// How a deletion ended. The names are a contract (design section 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

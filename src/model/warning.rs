@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::collector::is_holding_finalizer;
-use super::forecast::{Fate, Forecast, Policy, Warning, some_of};
+use super::forecast::{Fate, Forecast, Warning, some_of};
 use super::graph::{OwnerGraph, OwnerState};
 use super::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, PodDetails};
+use super::policy::Policy;
 
 /// So many names stand in one sentence.
 const MOST_NAMES: usize = 3;

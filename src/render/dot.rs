@@ -53,7 +53,8 @@ mod tests {
     use super::super::text::written;
     use super::super::tree::{TreeOptions, diagram};
     use super::*;
-    use crate::model::forecast::{Policy, forecast};
+    use crate::model::forecast::forecast;
+    use crate::model::policy::Policy;
     use crate::model::testing::{at, graph, now};
 
     #[test]

@@ -200,8 +200,9 @@ mod tests {
     use super::*;
     use crate::model::catalog::Gap;
     use crate::model::diagnosis::{Cause, Diagnosed, Evidence, Finding, Remedy, State, Verdict};
-    use crate::model::forecast::{Policy, forecast};
+    use crate::model::forecast::forecast;
     use crate::model::orphan::{FormerOwner, Orphan};
+    use crate::model::policy::Policy;
     use crate::model::result::{Outcome, Recreated, Unexpected};
     use crate::model::testing::{at, graph, timestamp};
 

@@ -4,8 +4,8 @@ use std::io;
 
 use super::look::Look;
 use super::text::Line;
-use crate::model::forecast::Policy;
 use crate::model::object::Object;
+use crate::model::policy::Policy;
 
 /// Nothing matched.
 pub fn write_nothing_found(out: &mut impl io::Write, namespace: Option<&str>) -> io::Result<()> {

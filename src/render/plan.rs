@@ -116,7 +116,8 @@ mod tests {
     use super::super::text::written;
     use super::*;
     use crate::model::catalog::Gap;
-    use crate::model::forecast::{Policy, forecast};
+    use crate::model::forecast::forecast;
+    use crate::model::policy::Policy;
     use crate::model::testing::{at, graph, now};
 
     fn planned(text: &str, targets: &[&str], policy: Policy) -> (OwnerGraph, Forecast) {

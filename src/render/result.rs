@@ -89,7 +89,7 @@ mod tests {
     use super::super::text::written;
     use super::*;
     use crate::model::diagnosis::{Cause, Finding, Verdict};
-    use crate::model::forecast::Policy;
+    use crate::model::policy::Policy;
     use crate::model::result::{Recreated, Unexpected};
     use crate::model::testing::graph;
 

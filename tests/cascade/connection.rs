@@ -10,8 +10,9 @@ use futures::StreamExt as _;
 use http::Method;
 use kubectl_cascade::cluster::connect::{Cluster, ConnectionOptions};
 use kubectl_cascade::cluster::kubeconfig::Environment;
-use kubectl_cascade::cluster::request::{Request, Trouble};
+use kubectl_cascade::cluster::request::Request;
 use kubectl_cascade::error::Failure;
+use kubectl_cascade::error::Trouble;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
 

@@ -9,7 +9,7 @@ use std::fmt;
 use std::io::Write as _;
 use std::time::Instant;
 
-use kubectl_cascade::model::forecast::Policy;
+use kubectl_cascade::model::policy::Policy;
 
 use self::arena::{Arena, Line, Mode, Verdict};
 use self::random::Graph;

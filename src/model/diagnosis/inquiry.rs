@@ -9,12 +9,17 @@ use super::{
 use crate::model::catalog::escaped;
 use crate::model::diagnosis::reading::{Reading, read};
 use crate::model::facts::{Facts, Identity, Question, Reply, Subject};
-use crate::model::forecast::{Policy, forecast};
+use crate::model::forecast::forecast;
 use crate::model::graph::{OwnerGraph, OwnerState};
 use crate::model::object::{Object, ObjectRef, Uid};
+use crate::model::policy::Policy;
 
 /// So many objects of one kind in the same state are examined one by one; the others are taken to be alike.
 const EXAMINED: usize = 5;
+
+/// So long a Pod on a missing node is nothing to worry about: Pod GC removes it (reference T3: 40 s of quarantine and
+/// a loop of 20 s), in seconds after its deletionTimestamp.
+pub(super) const MISSING_NODE_SECONDS: i64 = 120;
 
 static READ_ONLY: LazyLock<Reply> = LazyLock::new(|| Reply::NotAsked("not tried: --probe=read".to_owned()));
 static NO_CANARY: LazyLock<Reply> =
@@ -288,7 +293,7 @@ impl<'a> Inquiry<'a> {
             // Pod GC removes it: about 40 s of quarantine and a loop of 20 s (reference T3).
             Cause::NodeMissing => {
                 let pods = self.graph.by_uid(&finding.object.uid);
-                pods.iter().all(|pod| self.age(self.graph.object(*pod)) < super::pod::MISSING_NODE_SECONDS)
+                pods.iter().all(|pod| self.age(self.graph.object(*pod)) < MISSING_NODE_SECONDS)
             }
             _ => false,
         }

@@ -1,15 +1,11 @@
 //! A Pod that waits for its kubelet (reference B.5, T1 to T4, T8): the API server keeps a scheduled Pod until the
 //! kubelet confirms that its containers have stopped, by a DELETE with grace 0.
 
-use super::inquiry::{Inquiry, span};
+use super::inquiry::{Inquiry, MISSING_NODE_SECONDS, span};
 use super::{Actor, Cause, Finding, Remedy, Verdict};
 use crate::model::catalog::escaped;
 use crate::model::facts::Question;
 use crate::model::object::ObjectRef;
-
-/// So long a Pod on a missing node is nothing to worry about: Pod GC removes it (reference T3: 40 s of quarantine and
-/// a loop of 20 s), in seconds after its deletionTimestamp.
-pub(super) const MISSING_NODE_SECONDS: i64 = 120;
 
 impl Inquiry<'_> {
     /// Explains a Terminating Pod that a kubelet has not confirmed yet. None where no kubelet is waited for.

@@ -6,8 +6,9 @@ use insta::assert_snapshot;
 
 use super::super::text::written;
 use super::*;
-use crate::model::forecast::{Policy, forecast};
+use crate::model::forecast::forecast;
 use crate::model::object::Columns;
+use crate::model::policy::Policy;
 use crate::model::testing::{at, graph, now};
 
 /// The tree of some roots; of the forest where none is named.
