@@ -17,7 +17,7 @@ Words:
 
 Exit codes:
   0 done   1 error   2 usage   3 not finished, or something is stuck
-  4 refused, nothing was deleted   130 interrupted")]
+  4 refused: what was refused is as it was   130 interrupted")]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -86,7 +86,7 @@ pub struct TargetArgs {
     /// Kustomizations are not supported: build first, then pipe into -f -
     #[arg(short = 'k', long = "kustomize", value_name = "DIR", hide = true)]
     pub kustomize: Option<String>,
-    /// Look in all namespaces
+    /// Look in all namespaces; beside a named target: for its dependents and blockers (the target is in that of -n)
     #[arg(short = 'A', long)]
     pub all_namespaces: bool,
 }
@@ -236,7 +236,7 @@ pub struct DeleteArgs {
     #[arg(long, value_enum, value_name = "POLICY", num_args = 0..=1, require_equals = true,
           default_missing_value = "background", conflicts_with = "policy")]
     pub cascade: Option<PolicyArg>,
-    /// Do not ask
+    /// Do not ask, unless -i is given, too
     #[arg(short = 'y', long)]
     pub yes: bool,
     /// Ask before deleting (the default on a terminal)
@@ -261,7 +261,7 @@ pub struct DeleteArgs {
     /// survive; you need the right to delete the dependents yourself
     #[arg(long)]
     pub assist: bool,
-    /// Grace period of Pods in seconds; -1 is the Pod's own
+    /// Grace period of the targets that are Pods, in seconds; -1 is the Pod's own, which dependents always have
     #[arg(long, default_value_t = -1, value_name = "SECONDS", allow_hyphen_values = true)]
     pub grace_period: i64,
     /// The shortest grace period, the same as --grace-period=1

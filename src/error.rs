@@ -37,7 +37,7 @@ pub enum ExitCode {
     Usage = 2,
     /// Not finished: stalled, timed out, or not verifiable.
     Unfinished = 3,
-    /// Refused, and nothing was deleted.
+    /// Refused: what was refused is as it was. Of several targets, others may have been deleted.
     Refused = 4,
     /// Interrupted.
     Interrupted = 130,
@@ -93,7 +93,7 @@ impl Failure {
         Self { kind: FailureKind::Usage, message: message.into(), hint: None }
     }
 
-    /// Something was refused and nothing was deleted (exit 4).
+    /// Something was refused, and is as it was (exit 4).
     pub fn refused(message: impl Into<String>) -> Self {
         Self { kind: FailureKind::Refused, message: message.into(), hint: None }
     }
@@ -257,6 +257,10 @@ pub(crate) fn of_setup(error: &kube::Error, plugin: Option<&ExecConfig>) -> Fail
             let said = if said.is_empty() { said } else { format!(": {said}") };
             Failure::error(format!("the credential plugin {command} failed with {}{said}", out.status))
         }
+        // Its output may hold a token, so no word of it is repeated.
+        AuthError::AuthExecParse(_) | AuthError::ExecPluginFailed => Failure::error(format!(
+            "the credential plugin {command} did not print an ExecCredential with a status"
+        )),
         other => Failure::error(format!("cannot get credentials: {}", innermost(other))),
     };
     failure.hint(install_hint.filter(|hint| !hint.is_empty()).unwrap_or(

@@ -4,7 +4,10 @@
 //! where kubectl differs: see [`crate::cluster::kubeconfig`] and [`crate::cluster::proxy`]. Retries and time limits
 //! live in [`crate::cluster::request`].
 
+use std::cell::Cell;
+use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
+use std::sync::Once;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
@@ -130,18 +133,18 @@ impl Cluster {
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let given = options.namespace.clone().filter(|namespace| !namespace.is_empty());
         // A plugin may open a browser and wait for its user; meanwhile Ctrl-C must be heard.
-        let layered = tokio::task::spawn_blocking(move || authenticated(config)).await;
+        let layered = tokio::task::spawn_blocking(move || quietly(|| authenticated(config))).await;
         let client = match layered {
-            Ok(Ok((builder, auth_layer))) => {
+            Ok(Some(Ok((builder, auth_layer)))) => {
                 let builder = builder.with_layer(&BufferLayer::new(1024));
                 match auth_layer {
                     Some(layer) => builder.with_layer(&layer).build(),
                     None => builder.build(),
                 }
             }
-            Ok(Err(error)) => return Err(error::of_setup(&error, choice.user.exec.as_ref())),
+            Ok(Some(Err(error))) => return Err(error::of_setup(&error, choice.user.exec.as_ref())),
             // kube panics on what a credential plugin must not return, for example a token of two lines.
-            Err(_) => {
+            Ok(None) | Err(_) => {
                 return Err(Failure::error(
                     "could not set the connection up: the credentials cannot be sent",
                 )
@@ -215,6 +218,25 @@ mod kube_service {
     use tower::util::BoxService;
 
     pub(super) type Generic = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
+}
+
+/// Does this work, and nothing is printed if it panics: then there is no result.
+fn quietly<T>(work: impl FnOnce() -> T) -> Option<T> {
+    thread_local!(static QUIET: Cell<bool> = const { Cell::new(false) });
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let loud = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !QUIET.get() {
+                loud(info);
+            }
+        }));
+    });
+    QUIET.set(true);
+    // What it had in hand when it panicked is given up with it.
+    let result = panic::catch_unwind(AssertUnwindSafe(work)).ok();
+    QUIET.set(false);
+    result
 }
 
 /// Runs a credential plugin once where there is one. kube's own way runs it three times: for the header, for a

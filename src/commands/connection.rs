@@ -72,16 +72,16 @@ pub fn options(args: &ConnectionArgs) -> Result<ConnectionOptions, Failure> {
 /// `--request-timeout`: a Go duration, or whole seconds without a unit (`clientcmd.ParseTimeout`).
 fn request_timeout(text: &str) -> Result<RequestTimeout, Failure> {
     let parsed = match text.parse::<i64>() {
-        Ok(seconds) => GoDuration::from_seconds(seconds),
+        Ok(seconds) => not_negative("--request-timeout", text, GoDuration::from_seconds(seconds))?,
         Err(_) => duration("--request-timeout", text)?,
     };
     Ok(parsed.limit().map_or(RequestTimeout::Never, RequestTimeout::After))
 }
 
-/// The value of a flag that is a time limit; `None`, no limit, for zero and, as in `kubectl wait`, below.
+/// The value of a flag that is a time limit; `None`, no limit, for zero.
 ///
 /// # Errors
-/// Not a Go duration: usage, naming the flag.
+/// Not a Go duration, or negative: usage, naming the flag.
 pub fn time_limit(flag: &str, text: &str) -> Result<Option<Duration>, Failure> {
     Ok(duration(flag, text)?.limit())
 }
@@ -91,21 +91,26 @@ pub fn time_limit(flag: &str, text: &str) -> Result<Option<Duration>, Failure> {
 /// # Errors
 /// Not a Go duration, or negative: usage, naming the flag.
 pub fn time_span(flag: &str, text: &str) -> Result<Duration, Failure> {
-    let parsed = duration(flag, text)?;
-    if parsed.is_negative() {
+    Ok(duration(flag, text)?.or_zero())
+}
+
+fn duration(flag: &str, text: &str) -> Result<GoDuration, Failure> {
+    let parsed = GoDuration::parse(text).map_err(|error| {
+        Failure::usage(format!("invalid argument {text:?} for {flag:?}: {error}"))
+            .hint("write a number and a unit, for example 30s, 5m or 1h30m")
+    })?;
+    not_negative(flag, text, parsed)
+}
+
+/// kubectl takes a negative time for none at all here, for a week there, and for one that is over elsewhere.
+fn not_negative(flag: &str, text: &str, duration: GoDuration) -> Result<GoDuration, Failure> {
+    if duration.is_negative() {
         return Err(Failure::usage(format!(
             "invalid argument {text:?} for {flag:?}: it may not be negative"
         ))
         .hint("write for example 30s"));
     }
-    Ok(parsed.or_zero())
-}
-
-fn duration(flag: &str, text: &str) -> Result<GoDuration, Failure> {
-    GoDuration::parse(text).map_err(|error| {
-        Failure::usage(format!("invalid argument {text:?} for {flag:?}: {error}"))
-            .hint("write a number and a unit, for example 30s, 5m or 1h30m")
-    })
+    Ok(duration)
 }
 
 #[cfg(test)]
@@ -122,7 +127,6 @@ mod tests {
         assert_eq!(with_request_timeout("30"), Ok(RequestTimeout::After(Duration::from_secs(30))));
         assert_eq!(with_request_timeout("1m30s"), Ok(RequestTimeout::After(Duration::from_secs(90))));
         assert_eq!(with_request_timeout("0"), Ok(RequestTimeout::Never));
-        assert_eq!(with_request_timeout("-1"), Ok(RequestTimeout::Never));
         assert_eq!(options(&ConnectionArgs::default()).unwrap().request_timeout, RequestTimeout::WhenSilent);
     }
 
@@ -137,8 +141,22 @@ mod tests {
         assert!(failure.hint.is_some());
         let failure = time_limit("--timeout", "30").unwrap_err();
         assert!(failure.message.contains("--timeout") && failure.message.contains("missing unit"));
-        assert!(time_span("--observe", "-3s").is_err());
         assert!(with_request_timeout("99999999999999999999h").is_err());
+    }
+
+    #[test]
+    fn a_negative_time_is_a_usage_error_whichever_flag_it_is_of() {
+        for refused in [
+            time_limit("--timeout", "-5s").map(|_| ()),
+            time_span("--observe", "-3s").map(|_| ()),
+            with_request_timeout("-5s").map(|_| ()),
+            with_request_timeout("-1").map(|_| ()),
+        ] {
+            let failure = refused.unwrap_err();
+            assert_eq!(failure.kind, crate::error::FailureKind::Usage);
+            assert!(failure.message.ends_with("it may not be negative") && failure.hint.is_some());
+        }
+        assert_eq!(time_limit("--timeout", "-0s"), Ok(None));
     }
 
     #[test]

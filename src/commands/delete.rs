@@ -55,7 +55,7 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
     }
     refuse_without_uid(&subject)?;
     refuse_orphaned_containers(&subject, wish.policy)?;
-    let sent = DeleteWish { policy: wish.policy, force: wish.force };
+    let sent = DeleteWish { policy: wish.policy, grace_seconds: wish.grace_seconds };
     let mut keeping = keep::keeping(session, &args.keep, &subject, sent).await?;
     let mut plan = keeping.forecast(&subject.graph, &subject.targets, sent);
 
@@ -75,7 +75,7 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
     if let Err(failure) = confirm(session, args, &subject, &plan, &mut interrupt).await {
         return ending::not_started(session, args.output, &subject, &plan, failure);
     }
-    if !args.yes
+    if asks(args)
         && let Some(failure) = more_than_shown(session, args, &subject, &plan, sent).await
     {
         return ending::not_started(session, args.output, &subject, &plan, failure);
@@ -98,7 +98,7 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
     let refusals = send(session, &subject, &wish, &mut following, &interrupt).await;
     let all_refused = refusals.len() == subject.targets.len();
     if !args.wait && !all_refused && !interrupt.was_pressed() {
-        return ending::not_waited(session, args.output, &subject, &plan, &refusals);
+        return ending::not_waited(session, args.output, &subject, &plan, &refusals).await;
     }
     if !refusals.is_empty() {
         // What hangs on a refused target stays: only the others are followed.
@@ -133,7 +133,19 @@ pub fn check(args: &DeleteArgs) -> Result<(), Failure> {
     manifest::check(&args.target, BareType::Refused)
 }
 
+/// Whether a yes must be typed. As in kubectl, who asks to be asked is asked, whatever else is said.
+fn asks(args: &DeleteArgs) -> bool {
+    args.interactive || !args.yes
+}
+
 fn wish(args: &DeleteArgs) -> Result<Wish, Failure> {
+    if args.grace_period < -1 {
+        return Err(Failure::usage(format!(
+            "invalid argument \"{}\" for \"--grace-period\": it may not be negative, other than -1",
+            args.grace_period
+        ))
+        .hint("leave it out, or give -1, for each Pod's own grace period"));
+    }
     if args.now && args.grace_period >= 0 {
         return Err(
             Failure::usage("--now and --grace-period cannot be specified together").hint("give one of them")
@@ -279,7 +291,7 @@ fn present(session: &Session, args: &DeleteArgs, subject: &Subject, plan: &Forec
         None => session.print(|out| {
             plan::write_plan(out, session.stdout, &subject.graph, plan, Timestamp::now(), false)
         }),
-        Some(_) if !args.yes => {
+        Some(_) if asks(args) => {
             session.note(|out| {
                 plan::write_plan(out, session.stderr, &subject.graph, plan, Timestamp::now(), false)
             });
@@ -329,12 +341,16 @@ async fn confirm(
     plan: &Forecast,
     interrupt: &mut Interrupt,
 ) -> Result<(), Failure> {
-    if args.yes {
+    if !asks(args) {
         return Ok(());
     }
     if !stdin().is_terminal() || !ask::can_ask() {
-        return Err(Failure::refused("nothing was deleted: there is no terminal to ask on")
-            .hint("look at the forecast with --dry-run, then add --yes"));
+        let hint = if args.interactive && args.yes {
+            "-i asks, whatever --yes says: leave it out"
+        } else {
+            "look at the forecast with --dry-run, then add --yes"
+        };
+        return Err(Failure::refused("nothing was deleted: there is no terminal to ask on").hint(hint));
     }
     let question = plan::question(&subject.graph, plan, session.cluster.context_name());
     let name = plan::name_to_type(&subject.graph, plan).map(str::to_owned);

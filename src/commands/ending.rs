@@ -22,7 +22,7 @@ use crate::model::graph::OwnerGraph;
 use crate::model::object::{Object, ObjectRef, Timestamp, Uid};
 use crate::model::policy::Policy;
 use crate::model::progress::Progress;
-use crate::model::result::{DeletionResult, Outcome, Recreated, Unexpected};
+use crate::model::result::{DeletionResult, Outcome, Recreated, Stage, Unexpected};
 use crate::render::failure::write_failure;
 use crate::render::{json, names, notes, result as report_text};
 
@@ -99,7 +99,7 @@ fn doomed(subject: &Subject, plan: &Forecast) -> Vec<ObjectRef> {
 ///
 /// # Errors
 /// Standard output cannot be written to.
-pub fn not_waited(
+pub async fn not_waited(
     session: &Session,
     output: Option<ReportFormat>,
     subject: &Subject,
@@ -110,7 +110,9 @@ pub fn not_waited(
     let mut result = DeletionResult::new(outcome, plan.policy);
     result.remaining = doomed(subject, plan);
     result.gaps.clone_from(&plan.gaps);
+    result.stage = Stage::Accepted;
     result.findings = refusal_findings(session, refusals);
+    note_refused(session, refusals, &mut result).await;
     if output == Some(ReportFormat::Name) {
         // As kubectl does: the names of what was accepted.
         let refused = |uid: &Uid| refusals.iter().any(|(object, _)| object.uid == *uid);
@@ -168,11 +170,10 @@ pub async fn finish(
         .recreated()
         .map(|(was, now)| Recreated { was: was.reference(), now: now.reference() })
         .collect();
-    for (object, _) in &ended.refusals {
-        if !result.remaining.contains(&object.reference()) {
-            result.remaining.push(object.reference());
-        }
+    if ended.end.is_some() {
+        result.stage = Stage::Followed;
     }
+    note_refused(session, &ended.refusals, &mut result).await;
     result.findings = refusal_findings(session, &ended.refusals);
     result.findings.extend(successor_findings(session, subject, progress));
     result.gaps.extend(progress.unreadable().values().cloned());
@@ -383,12 +384,38 @@ pub fn refusal(object: &Object, trouble: &Trouble) -> Failure {
     if is_replaced(trouble) {
         let name = object.reference().short();
         return Failure::refused(format!(
-            "{name} was replaced meanwhile by another object of that name: nothing was deleted ({})",
+            "{name} was replaced meanwhile by another object of that name: it was not deleted ({})",
             words(trouble)
         ))
         .hint("look at the new one before you delete it");
     }
     Failure::from(trouble.clone())
+}
+
+/// A target that was refused is still there, but for one that was replaced: the server says that its UID is gone.
+async fn note_refused(session: &Session, refusals: &[(Object, Trouble)], result: &mut DeletionResult) {
+    for (object, trouble) in refusals {
+        let was = object.reference();
+        if !is_replaced(trouble) {
+            if !result.remaining.contains(&was) {
+                result.remaining.push(was);
+            }
+            continue;
+        }
+        result.remaining.retain(|remaining| *remaining != was);
+        let found =
+            metadata::get(&session.cluster, &object.resource, object.namespace.as_deref(), &object.name)
+                .await;
+        match found {
+            Ok(Some(now)) if now.uid != object.uid => {
+                result.recreated.push(Recreated { was, now: now.reference() });
+            }
+            _ => {
+                let note = "was replaced meanwhile by another object of that name".to_owned();
+                result.unexpected.push(Unexpected { reference: was, note });
+            }
+        }
+    }
 }
 
 fn refusal_findings(session: &Session, refusals: &[(Object, Trouble)]) -> Vec<Finding> {

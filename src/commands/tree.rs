@@ -86,6 +86,11 @@ pub fn check(args: &TreeArgs) -> Result<(), Failure> {
     if args.watch && matches!(args.output, TreeFormat::Name | TreeFormat::Dot | TreeFormat::Mermaid) {
         return Err(Failure::usage("--watch goes with -o tree, wide, json or yaml").hint("leave -o out"));
     }
+    if args.depth == Some(0) {
+        return Err(
+            Failure::usage("--depth must be greater than 0").hint("1 shows the root and its dependents")
+        );
+    }
     if !names_no_target(args) {
         return manifest::check(target, BareType::All);
     }

@@ -164,7 +164,7 @@ pub fn forecast(graph: &OwnerGraph, targets: &[usize], wish: impl Into<DeleteWis
         searched: snapshot.searched.clone(),
         gaps: snapshot.gaps.clone(),
     };
-    forecast.warnings = warning::warnings(graph, &forecast);
+    forecast.warnings = warning::warnings(graph, &forecast, wish);
     forecast
 }
 
@@ -260,7 +260,7 @@ fn play(
     machine.resume(affected);
     for target in order {
         machine.pause();
-        machine.delete(*target, wish.policy, wish.force);
+        machine.delete(*target, wish.policy, wish.is_forced());
     }
     machine.settle();
     let stopped = machine.clone();
@@ -405,8 +405,9 @@ fn reason(
             owners => format!("goes with {owners}"),
         },
         Fate::Held => {
+            let sent = wish.grace_seconds.filter(|_| targets.contains(&index));
             let phrases: Vec<String> =
-                held_by.iter().map(|holder| holder_phrase(graph, object, holder)).collect();
+                held_by.iter().map(|holder| holder_phrase(graph, object, sent, holder)).collect();
             some_of(&phrases, 3)
         }
         Fate::Waits => match owners(&|owner, state| {
@@ -431,17 +432,23 @@ fn reason(
     }
 }
 
-fn holder_phrase(graph: &OwnerGraph, object: &Object, holder: &Holder) -> String {
+/// The grace period that a Pod has, or gets by a delete that sends this one. One that is running is never made longer
+/// (`apiserver/pkg/registry/rest/delete.go`, BeforeDelete).
+pub(super) fn grace_period(graph: &OwnerGraph, object: &Object, sent: Option<i64>) -> Option<i64> {
+    match (object.grace_seconds, sent) {
+        (Some(running), Some(sent)) => Some(running.min(sent)),
+        (Some(running), None) => Some(running),
+        (None, Some(sent)) => Some(sent),
+        (None, None) => graph.snapshot().details.pods.get(&object.uid).map(|pod| pod.grace_seconds),
+    }
+}
+
+fn holder_phrase(graph: &OwnerGraph, object: &Object, sent: Option<i64>, holder: &Holder) -> String {
     match holder {
-        Holder::Node(node) => {
-            let grace = object
-                .grace_seconds
-                .or_else(|| graph.snapshot().details.pods.get(&object.uid).map(|pod| pod.grace_seconds));
-            match grace {
-                Some(grace) => format!("goes when {node} confirms ({grace} s grace)"),
-                None => format!("goes when {node} confirms"),
-            }
-        }
+        Holder::Node(node) => match grace_period(graph, object, sent) {
+            Some(grace) => format!("goes when {node} confirms ({grace} s grace)"),
+            None => format!("goes when {node} confirms"),
+        },
         Holder::Finalizer(name) => format!("waits for finalizer {name}"),
         Holder::Object(owner) if owner.uid == object.uid => "waits for itself: it owns itself".to_owned(),
         Holder::Object(dependent) => format!("waits for blocking dependent {}", dependent.short()),
@@ -519,6 +526,35 @@ mod tests {
     }
 
     use Policy::{Background, Foreground, Orphan};
+
+    #[test]
+    fn the_grace_period_that_is_sent_is_the_targets_and_never_longer_than_a_running_one() {
+        let text =
+            "Pod/p node=n1\nPod/running node=n1 terminating grace=5 <- Pod/p\nPod/below node=n1 <- Pod/p";
+        let graph = graph(text);
+        let reasons = |grace_seconds: Option<i64>| -> Vec<String> {
+            let targets = [at(&graph, "Pod/p"), at(&graph, "Pod/running")];
+            let plan = forecast(&graph, &targets, DeleteWish { policy: Background, grace_seconds });
+            let mut reasons: Vec<String> = plan
+                .entries
+                .iter()
+                .filter(|entry| entry.fate == Fate::Held)
+                .map(|entry| format!("{} {}", label(graph.object(entry.object)), entry.reason))
+                .collect();
+            reasons.sort();
+            reasons
+        };
+        assert_eq!(
+            reasons(Some(1)),
+            ["Pod/p goes when n1 confirms (1 s grace)", "Pod/running goes when n1 confirms (1 s grace)"]
+        );
+        assert_eq!(reasons(Some(60))[1], "Pod/running goes when n1 confirms (5 s grace)");
+        assert_eq!(reasons(None)[0], "Pod/p goes when n1 confirms (30 s grace)");
+        let job = super::super::testing::graph("Job/j\nPod/p node=n1 <- Job/j!*");
+        let wish = DeleteWish { policy: Background, grace_seconds: Some(1) };
+        let below = forecast(&job, &[at(&job, "Job/j")], wish).entries[1].reason.clone();
+        assert_eq!(below, "goes when n1 confirms (30 s grace)");
+    }
 
     #[test]
     fn block_owner_deletion_holds_only_a_foreground_owner() {

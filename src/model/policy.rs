@@ -39,12 +39,20 @@ impl Policy {
 pub struct DeleteWish {
     /// The policy.
     pub policy: Policy,
+    /// `gracePeriodSeconds`, where it is sent. It is for the targets alone: the collector deletes their dependents
+    /// with the grace period that each has of its own.
+    pub grace_seconds: Option<i64>,
+}
+
+impl DeleteWish {
     /// Grace period 0: the kubelet of a target Pod is not waited for.
-    pub force: bool,
+    pub fn is_forced(self) -> bool {
+        self.grace_seconds == Some(0)
+    }
 }
 
 impl From<Policy> for DeleteWish {
     fn from(policy: Policy) -> Self {
-        Self { policy, force: false }
+        Self { policy, grace_seconds: None }
     }
 }

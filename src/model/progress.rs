@@ -63,8 +63,10 @@ pub struct Summary {
     pub rate_per_second: Option<f64>,
     /// About how many seconds it takes until all is gone; none while that cannot be said.
     pub seconds_left: Option<f64>,
-    /// How many objects of the doomed set were made again, under another UID, by something else.
+    /// How many doomed objects were made again, under another UID, by something else.
     pub recreated: usize,
+    /// How many other objects were made below a doomed one meanwhile, and are still there: they are waited for, too.
+    pub joined: usize,
 }
 
 /// One doomed object that is still there.
@@ -427,6 +429,7 @@ impl Progress {
                 why: self.why(&tracked.object, now),
             })
             .collect();
+        let successors: BTreeSet<&Uid> = self.recreated.values().map(|object| &object.uid).collect();
         let rate_per_second = self.rate(now);
         let left = self.doomed.len() - self.gone;
         let seconds_left =
@@ -437,7 +440,8 @@ impl Progress {
             remaining,
             rate_per_second,
             seconds_left,
-            recreated: self.recreated.len() + self.later.len(),
+            recreated: self.recreated.len(),
+            joined: self.later.keys().filter(|uid| !successors.contains(uid)).count(),
         }
     }
 
@@ -611,6 +615,21 @@ mod tests {
             progress.observe(Observation::Gone(format!("n{generation}").into()), after(generation));
         }
         assert_eq!((progress.made().count(), progress.made_later().count()), (3, 0));
+    }
+
+    #[test]
+    fn what_joins_while_we_wait_is_not_taken_for_something_made_again() {
+        let mut progress = follow("ConfigMap/o\nSecret/a <- ConfigMap/o!", "ConfigMap/o");
+        progress.observe(seen("Secret/late uid=late <- ConfigMap/o@ConfigMap/o!"), after(1));
+        let counts = |progress: &Progress| {
+            let summary = progress.summary(after(3));
+            (summary.recreated, summary.joined)
+        };
+        assert_eq!(counts(&progress), (0, 1));
+        progress.observe(seen("Secret/a uid=again <- ConfigMap/o@ConfigMap/o!"), after(2));
+        assert_eq!(counts(&progress), (1, 1));
+        progress.observe(Observation::Gone("late".into()), after(3));
+        assert_eq!(counts(&progress), (1, 0));
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub enum Outcome {
     Stalled,
     /// The user's own time limit was reached.
     TimedOut,
-    /// Nothing was deleted.
+    /// A target was refused; with several targets, others may be gone.
     Refused,
     /// Interrupted by the user.
     Interrupted,
@@ -43,6 +43,18 @@ impl Outcome {
             Self::Interrupted => "interrupted",
         }
     }
+}
+
+/// How far it came. Only a text for a person needs it beside the outcome.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Stage {
+    /// The server accepted no DELETE.
+    #[default]
+    NothingSent,
+    /// It accepted one, and nobody looked again.
+    Accepted,
+    /// It accepted one, and it was followed.
+    Followed,
 }
 
 /// An object that was made again under another UID.
@@ -68,6 +80,9 @@ pub struct Unexpected {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeletionResult {
+    /// How far it came.
+    #[serde(skip)]
+    pub stage: Stage,
     /// How it ended; with several targets, the one that gave the exit code.
     pub outcome: Outcome,
     /// The policy that was sent, or that the objects' finalizers tell of.
@@ -100,6 +115,7 @@ impl DeletionResult {
     /// An answer with nothing in it yet.
     pub fn new(outcome: Outcome, policy: Policy) -> Self {
         Self {
+            stage: Stage::default(),
             outcome,
             policy,
             elapsed_seconds: 0.0,

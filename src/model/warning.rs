@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::collector::is_holding_finalizer;
-use super::forecast::{Fate, Forecast, Warning, some_of};
+use super::forecast::{Fate, Forecast, Warning, grace_period, some_of};
 use super::graph::{OwnerGraph, OwnerState};
 use super::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, PodDetails};
-use super::policy::Policy;
+use super::policy::{DeleteWish, Policy};
 
 /// So many names stand in one sentence.
 const MOST_NAMES: usize = 3;
 
 /// The warnings of a forecast, in the order of their weight.
-pub fn warnings(graph: &OwnerGraph, forecast: &Forecast) -> Vec<Warning> {
+pub fn warnings(graph: &OwnerGraph, forecast: &Forecast, wish: DeleteWish) -> Vec<Warning> {
     let fates = forecast.entries.iter().map(|entry| (entry.object, entry.fate)).collect();
-    let mut plan = Plan { graph, forecast, fates, warnings: Vec::new() };
+    let mut plan = Plan { graph, forecast, wish, fates, warnings: Vec::new() };
     plan.what_is_created_again();
     plan.wishes_that_are_dropped();
     plan.finalizers_that_protect_no_dependents();
@@ -41,6 +41,7 @@ enum Again {
 struct Plan<'a> {
     graph: &'a OwnerGraph,
     forecast: &'a Forecast,
+    wish: DeleteWish,
     fates: BTreeMap<usize, Fate>,
     warnings: Vec<Warning>,
 }
@@ -198,7 +199,9 @@ impl Plan<'_> {
             if running && self.graph.dependents(entry.object).iter().any(|index| goes_at_once.contains(index))
             {
                 pods.push(entry.object);
-                grace = grace.max(pod.grace_seconds);
+                let sent = self.wish.grace_seconds.filter(|_| self.forecast.targets.contains(&entry.object));
+                let object = self.graph.object(entry.object);
+                grace = grace.max(grace_period(self.graph, object, sent).unwrap_or(pod.grace_seconds));
             }
         }
         let names = self.names(&pods);
@@ -470,6 +473,19 @@ mod tests {
                 "dependents-go-before-containers: the dependents of Pod/p, Pod/q go before their containers have stopped (up to 60 s grace); background keeps them until then"
             ]
         );
+    }
+
+    #[test]
+    fn the_grace_period_that_is_sent_counts_for_a_target_and_not_for_its_dependents() {
+        let said = |text: &str, target: &str| {
+            let graph = graph(text);
+            let wish = DeleteWish { policy: Foreground, grace_seconds: Some(1) };
+            forecast(&graph, &[at(&graph, target)], wish).warnings.remove(0).message
+        };
+        let target = said("Pod/p node=n1\nConfigMap/c <- Pod/p!", "Pod/p");
+        assert!(target.contains("(1 s grace)"), "{target}");
+        let below = said("Job/j\nPod/p node=n1 <- Job/j!*\nConfigMap/c <- Pod/p!", "Job/j");
+        assert!(below.contains("(30 s grace)"), "{below}");
     }
 
     #[test]

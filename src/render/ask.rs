@@ -8,6 +8,7 @@ use std::io::{self, Write as _};
 use dialoguer::console::Term;
 
 use super::look::{Look, Role};
+use super::sanitize;
 use super::text::Line;
 
 /// What a person answered.
@@ -35,7 +36,9 @@ pub fn confirm(look: Look, question: &str) -> io::Result<Answer> {
 
 /// Asks for a name to be typed: where a slip would cost much.
 pub fn confirm_by_name(look: Look, question: &str, name: &str) -> io::Result<Answer> {
-    ask(look, question, &format!("type {name} to confirm"), |answer| answer == name)
+    // What cannot be typed is typed as it is shown.
+    let shown = sanitize::line(name);
+    ask(look, question, &format!("type {name} to confirm"), |answer| answer == name || answer == shown)
 }
 
 fn ask(look: Look, question: &str, prompt: &str, is_yes: impl Fn(&str) -> bool) -> io::Result<Answer> {

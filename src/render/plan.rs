@@ -80,6 +80,7 @@ pub fn question(graph: &OwnerGraph, forecast: &Forecast, context: Option<&str>) 
             let name = graph.object(*target).reference().short();
             match doomed.saturating_sub(1) {
                 0 => name,
+                1 => format!("{name} and 1 object that goes with it"),
                 more => format!("{name} and {} that go with it", number(more, "object")),
             }
         }
@@ -172,7 +173,7 @@ mod tests {
 
     #[test]
     fn the_question_names_policy_count_namespace_and_context() {
-        let text = "Job/a\nPod/b <- Job/a\nPod/c <- Job/a\nSecret/d\nother:Secret/e\nClusterWidget/w";
+        let text = "Job/a\nPod/b <- Job/a\nPod/c <- Job/a\nSecret/d\nother:Secret/e\nClusterWidget/w\nJob/one\nPod/o <- Job/one";
         let asked = |targets: &[&str], context| {
             let (graph, forecast) = planned(text, targets, Policy::Foreground);
             question(&graph, &forecast, context)
@@ -182,6 +183,10 @@ mod tests {
             "Delete Job/a and 2 objects that go with it in namespace x of context kind-dev, policy foreground?"
         );
         assert_eq!(asked(&["ClusterWidget/w"], None), "Delete ClusterWidget/w, policy foreground?");
+        assert_eq!(
+            asked(&["Job/one"], None),
+            "Delete Job/one and 1 object that goes with it in namespace x, policy foreground?"
+        );
         assert_eq!(
             asked(&["Job/a", "other:Secret/e"], None),
             "Delete 2 targets (4 objects in all) in namespaces other, x, policy foreground?"

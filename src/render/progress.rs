@@ -41,7 +41,8 @@ struct Lines {
     out: Box<dyn io::Write + Send>,
     last_line: Option<Instant>,
     last_reminder: Instant,
-    shown: (usize, usize),
+    /// Gone, made again, come meanwhile.
+    shown: (usize, usize, usize),
 }
 
 impl ProgressView {
@@ -56,7 +57,7 @@ impl ProgressView {
 
     /// A view of plain lines.
     pub fn lines(look: Look, out: Box<dyn io::Write + Send>, now: Instant) -> Self {
-        let lines = Lines { out, last_line: None, last_reminder: now, shown: (0, 0) };
+        let lines = Lines { out, last_line: None, last_reminder: now, shown: (0, 0, 0) };
         Self { look, started: now, place: Place::Lines(lines) }
     }
 
@@ -157,6 +158,9 @@ fn counts(summary: &Summary) -> String {
     if summary.recreated > 0 {
         text.push_str(&format!(", {} made again by something else", thousands(summary.recreated)));
     }
+    if summary.joined > 0 {
+        text.push_str(&format!(", {} more came meanwhile", thousands(summary.joined)));
+    }
     text
 }
 
@@ -166,7 +170,7 @@ fn names(summary: &Summary) -> Names {
 
 impl Lines {
     fn update(&mut self, look: Look, summary: &Summary, now: Instant) {
-        let state = (summary.gone, summary.recreated);
+        let state = (summary.gone, summary.recreated, summary.joined);
         let may = self.last_line.is_none_or(|last| now.duration_since(last) >= BETWEEN_LINES);
         if !may {
             return;
@@ -224,6 +228,7 @@ mod tests {
             rate_per_second: Some(14.23),
             seconds_left: Some(17.4),
             recreated: 0,
+            joined: 0,
         }
     }
 
@@ -250,6 +255,15 @@ mod tests {
           and 236 more
         ");
         assert_eq!(region(look, &summary, 1).len(), 1);
+    }
+
+    #[test]
+    fn what_came_meanwhile_is_said_beside_what_was_made_again() {
+        let summary = Summary { total: 3, gone: 1, recreated: 1, joined: 2, ..Summary::default() };
+        assert_eq!(
+            counts(&summary),
+            "1 of 3 objects gone, 1 made again by something else, 2 more came meanwhile"
+        );
     }
 
     #[test]

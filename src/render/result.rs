@@ -9,7 +9,7 @@ use super::gaps::write_gaps;
 use super::look::{Look, Role};
 use super::text::{Line, write_paragraph};
 use crate::model::object::ObjectRef;
-use crate::model::result::{DeletionResult, Outcome};
+use crate::model::result::{DeletionResult, Outcome, Stage};
 
 /// The answer of `delete` and `wait`.
 pub fn write_result(out: &mut impl io::Write, look: Look, result: &DeletionResult) -> io::Result<()> {
@@ -19,7 +19,10 @@ pub fn write_result(out: &mut impl io::Write, look: Look, result: &DeletionResul
     let mut list = |role, label: &str, objects: &[ObjectRef]| {
         write_names(out, look, &names, (role, label), objects.iter())
     };
-    list(Role::Bad, "  still there: ", &result.remaining)?;
+    match result.stage {
+        Stage::Accepted => list(Role::Plain, "  not looked at again: ", &result.remaining)?,
+        Stage::NothingSent | Stage::Followed => list(Role::Bad, "  still there: ", &result.remaining)?,
+    }
     list(Role::Good, "  kept: ", &result.kept)?;
     list(Role::Good, "  orphaned: ", &result.orphaned)?;
     list(Role::Caution, "  left over and never collected: ", &result.leaked)?;
@@ -64,8 +67,13 @@ fn headline(look: Look, result: &DeletionResult) -> Line {
         ),
         Outcome::Stalled => (Role::Bad, bad, format!("stalled: {of_all} after {elapsed}")),
         Outcome::TimedOut => (Role::Bad, bad, format!("timed out: {of_all} after {elapsed}")),
-        Outcome::Refused if gone == 0 => (Role::Bad, bad, "refused: nothing was deleted".to_owned()),
-        Outcome::Refused => (Role::Bad, bad, format!("refused in part: {of_all}")),
+        Outcome::Refused => match result.stage {
+            Stage::NothingSent => (Role::Bad, bad, "refused: nothing was deleted".to_owned()),
+            Stage::Accepted => {
+                (Role::Bad, bad, "refused in part: the rest is accepted, and not waited for".to_owned())
+            }
+            Stage::Followed => (Role::Bad, bad, format!("refused in part: {of_all}")),
+        },
         Outcome::Interrupted => (
             Role::Caution,
             bad,
@@ -149,6 +157,25 @@ mod tests {
         … Pod/c: grace-period (proven)
           it still runs
         ");
+    }
+
+    #[test]
+    fn what_nobody_looked_at_again_is_not_called_still_there() {
+        let mut result = DeletionResult::new(Outcome::NotWaited, Policy::Background);
+        result.stage = Stage::Accepted;
+        result.remaining = vec![reference("Job/a"), reference("Pod/b")];
+        assert_eq!(text(&result), "deletion accepted, not waited for\n  not looked at again: Job/a, Pod/b\n");
+        result.outcome = Outcome::Refused;
+        assert!(text(&result).starts_with("✗ refused in part: the rest is accepted, and not waited for\n"));
+    }
+
+    #[test]
+    fn refused_is_nothing_only_where_nothing_else_was_accepted() {
+        let mut result = DeletionResult::new(Outcome::Refused, Policy::Background);
+        result.remaining = vec![reference("Job/a"), reference("Pod/b")];
+        assert!(text(&result).starts_with("✗ refused: nothing was deleted\n"));
+        result.stage = Stage::Followed;
+        assert!(text(&result).starts_with("✗ refused in part: 0 of 2 objects gone\n"));
     }
 
     #[test]

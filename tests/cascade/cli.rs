@@ -37,6 +37,11 @@ fn a_wrong_command_line_is_a_usage_error_before_anybody_is_asked() {
     usage(&["delete", "cm/x", "--stall-timeout", "0"], &["--stall-timeout", "hint:"]);
     usage(&["delete", "cm/x", "--stall-timeout", "-5s"], &["--stall-timeout", "hint:"]);
     usage(&["wait", "cm/x", "--timeout", "1x"], &["--timeout", "unknown unit", "hint:"]);
+    usage(&["delete", "cm/x", "--timeout=-5s"], &["--timeout", "may not be negative", "hint:"]);
+    usage(&["wait", "cm/x", "--timeout=-5s"], &["--timeout", "may not be negative", "hint:"]);
+    usage(&["delete", "cm/x", "--grace-period=-7"], &["-7", "--grace-period", "hint:"]);
+    usage(&["tree", "cm/x", "--depth", "0"], &["--depth", "hint:"]);
+    usage(&["tree", "cm/x", "--depth=-1"], &["--depth"]);
     usage(&["delete", "cm/x", "--policy", "sideways"], &["sideways", "background"]);
     usage(&["delete", "cm/x", "--policy", "orphan", "--cascade=foreground"], &["--cascade", "--policy"]);
     usage(&["delete", "cm/x", "--policy"], &["--policy"]);
@@ -181,7 +186,8 @@ fn the_short_help_of_wait_reads_like_this() {
       -R, --recursive
               Descend into the directories given with -f
       -A, --all-namespaces
-              Look in all namespaces
+              Look in all namespaces; beside a named target: for its dependents and
+              blockers (the target is in that of -n)
           --timeout <DURATION>
               Give up after this time; 0 never does [default: 0s]
           --stall-timeout <DURATION>

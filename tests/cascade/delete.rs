@@ -366,8 +366,10 @@ fn without_a_terminal_nothing_is_deleted_unless_yes_is_said() {
     assert_eq!((&document["outcome"], &document["deleted"]), (&json!("refused"), &json!([])));
     assert_eq!(names(&document["remaining"]), ["ConfigMap/own"]);
     assert!(run.stderr.contains("1 object will be deleted"), "the forecast is shown: {}", run.stderr);
-    let run = world.cascade(&["delete", "cm/own", "-i"]).expect(4);
-    assert!(run.stderr.contains("nothing was deleted"), "{}", run.stderr);
+    for asking in [&["-i"][..], &["-i", "--yes"], &["--yes", "-i", "-o", "json"]] {
+        let run = world.cascade(&[&["delete", "cm/own"], asking].concat()).expect(4);
+        assert!(run.stderr.contains("nothing was deleted"), "{asking:?}: {}", run.stderr);
+    }
     assert!(is_untouched(&world, "ConfigMap/own"));
 }
 

@@ -185,6 +185,20 @@ fn an_object_that_was_replaced_before_the_answer_is_not_deleted() {
     assert_eq!(code, 4, "{output}");
     assert!(output.contains("was replaced meanwhile") && output.contains("nothing was deleted"), "{output}");
     assert!(is_untouched(&world, "ConfigMap/own"));
+    assert!(output.contains("made again by something else: "), "{output}");
+    assert!(!output.contains("still there"), "by its UID it is gone: {output}");
+}
+
+#[test]
+fn who_asks_to_be_asked_is_asked_whatever_yes_says() {
+    let world = World::new("pty-interactive");
+    world.thing("ConfigMap", "own", &[], &[]);
+    let terminal = Terminal::start(&world, &["delete", "cm/own", "--yes", "-i"]);
+    terminal.expect("[y/N]");
+    terminal.send("n\r");
+    let (code, output) = terminal.end();
+    assert_eq!(code, 4, "{output}");
+    assert!(is_untouched(&world, "ConfigMap/own"));
 }
 
 #[test]

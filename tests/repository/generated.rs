@@ -40,8 +40,8 @@ fn meaning(code: ExitCode) -> &'static str {
              --exit-code`: there are some."
         }
         ExitCode::Refused => {
-            "Refused: declined, no `--yes` without a terminal, replaced meanwhile, or admission refuses. Nothing was \
-             changed."
+            "Refused: declined, no `--yes` without a terminal, replaced meanwhile, or admission refuses. What was \
+             refused is as it was; of several targets, others may have been deleted."
         }
         ExitCode::Interrupted => "Interrupted; what goes on without us is said.",
     }

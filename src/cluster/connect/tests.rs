@@ -178,6 +178,33 @@ async fn a_credential_plugin_that_fails_is_quoted() {
     assert!(failure.message.contains("plugin: No such file"), "{failure}");
 }
 
+/// What a plugin prints may hold a secret, whether we can read it or not.
+#[cfg(unix)]
+#[tokio::test]
+async fn what_a_credential_plugin_prints_is_never_repeated() {
+    let credential = |status: &str| {
+        format!(
+            r#"echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {status}}}'"#
+        )
+    };
+    for (script, words) in [
+        ("echo 's3cret: [}'".to_owned(), "plugin did not print an ExecCredential"),
+        ("echo s3cret".to_owned(), "plugin did not print an ExecCredential"),
+        ("printf '\\377s3cret'".to_owned(), "plugin did not print an ExecCredential"),
+        (credential(r#""s3cret""#), "plugin did not print an ExecCredential"),
+        (credential("null"), "plugin did not print an ExecCredential"),
+        (credential(r#"{"token": "s3cret\\nsecond line"}"#), "the credentials cannot be sent"),
+        (credential(r#"{"token": "s3cret", "expirationTimestamp": "soon"}"#), "cannot get credentials"),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let options = with_plugin(directory.path(), &script, "Never");
+        let failure = Cluster::connect_from(&options, &Environment::default()).await.unwrap_err();
+        assert!(failure.message.contains(words), "{script}: {failure}");
+        assert!(!failure.message.contains("s3cret") && !failure.message.contains("error:"), "{failure}");
+        assert!(failure.hint.is_some());
+    }
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn a_credential_plugin_that_must_ask_is_not_run_without_a_terminal() {
