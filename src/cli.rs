@@ -28,6 +28,10 @@ pub struct Cli {
     /// When to colour the output; NO_COLOR and CLICOLOR_FORCE are honoured, too.
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
     pub color: Color,
+    /// Tell of every request to the API server on standard error, and of each that is sent once more
+    #[arg(short = 'v', long, global = true, num_args = 0..=1, require_equals = true, default_missing_value = "1",
+          value_name = "LEVEL")]
+    pub verbose: Option<u8>,
 }
 
 /// When to colour the output.

@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
-use std::sync::Once;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
@@ -20,6 +20,7 @@ use tower::buffer::BufferLayer;
 use crate::cluster::kubeconfig::{Choice, Environment, choose};
 use crate::cluster::proxy::proxy_for;
 use crate::error::{self, Failure};
+use crate::model::traffic::Traffic;
 
 /// What the name of the client is in audit logs and in `managedFields`.
 const USER_AGENT: &str = concat!("kubectl-cascade/", env!("CARGO_PKG_VERSION"));
@@ -85,6 +86,9 @@ pub enum RequestTimeout {
     After(Duration),
 }
 
+/// Whoever is told of every request.
+pub(crate) type Observer = Arc<dyn Fn(&Traffic) + Send + Sync>;
+
 /// A cluster to ask.
 #[derive(Clone)]
 pub struct Cluster {
@@ -94,6 +98,8 @@ pub struct Cluster {
     /// Who every request acts as; replaced where one request acts as somebody else.
     pub(crate) impersonation: HeaderMap,
     pub(crate) request_timeout: RequestTimeout,
+    /// Told of every request.
+    pub(crate) observer: Option<Observer>,
     namespace: String,
     namespace_given: bool,
     context: Option<String>,
@@ -158,6 +164,7 @@ impl Cluster {
             headers,
             impersonation,
             request_timeout: options.request_timeout,
+            observer: None,
             namespace_given: given.is_some(),
             namespace: given.or(choice.namespace).unwrap_or_else(|| "default".to_owned()),
             context: choice.context,
@@ -173,12 +180,20 @@ impl Cluster {
             headers: HeaderMap::new(),
             impersonation: HeaderMap::new(),
             request_timeout: RequestTimeout::default(),
+            observer: None,
             namespace: "default".to_owned(),
             namespace_given: false,
             context: None,
             server: "http://localhost".to_owned(),
             impersonated: None,
         }
+    }
+
+    /// The same cluster, where this is told of every request from now on.
+    #[must_use]
+    pub fn observed(mut self, observer: impl Fn(&Traffic) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Arc::new(observer));
+        self
     }
 
     /// The namespace that applies: `-n`, else the context's, else the pod's own, else `default`.
@@ -295,7 +310,13 @@ fn server_url(server: &str) -> Result<Uri, Failure> {
             && !url.authority().is_some_and(|authority| authority.as_str().contains('@'))
     });
     url.ok_or_else(|| {
-        Failure::error(format!("{server:?} is not the address of an API server"))
+        // What stands before an @ may be a password.
+        let named = if server.contains('@') {
+            "an address with a user in it".to_owned()
+        } else {
+            format!("{server:?}")
+        };
+        Failure::error(format!("{named} is not the address of an API server"))
             .hint("write https://HOST:PORT in --server, or as the cluster's server in the kubeconfig")
     })
 }

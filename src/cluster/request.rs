@@ -15,8 +15,9 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::cluster::connect::{Cluster, RequestTimeout};
+use crate::cluster::connect::{Cluster, Observer, RequestTimeout};
 use crate::error::{self, Trouble};
+use crate::model::traffic::{Ended, Traffic};
 
 /// How often a request is sent at most.
 const TRIES: u32 = 5;
@@ -151,7 +152,7 @@ impl Cluster {
                 return Ok(deleted_meanwhile());
             }
             match pause_before_next(&request, &trouble, tried) {
-                Some(pause) => sleep(pause).await,
+                Some(pause) => self.pause(&request, pause).await,
                 None => return Err(trouble),
             }
             // Whoever turns a DELETE away with a 503 may have passed it on before.
@@ -162,7 +163,7 @@ impl Cluster {
 
     async fn send_once(&self, request: &Request) -> Result<Answer, Trouble> {
         let started = Instant::now();
-        let (head, body) = self.open(request, started).await?;
+        let (head, body, mut exchange) = self.open(request, started).await?;
         if head.content_type.starts_with("text/html") {
             // A log-in page or a captive portal in front of the server, not the server.
             return Err(Trouble::NoAnswer {
@@ -177,6 +178,7 @@ impl Cluster {
         let mut bytes = bytes::BytesMut::new();
         while let Some(chunk) = self.within(started, body.next()).await? {
             bytes.extend_from_slice(&chunk.map_err(|error| self.no_answer(&error))?);
+            exchange.read(bytes.len());
         }
         let Head { status, content_type, date, warnings } = head;
         Ok(Answer { status, content_type, date, warnings, body: bytes.freeze() })
@@ -194,28 +196,33 @@ impl Cluster {
         request: Request,
     ) -> Result<(Head, impl Stream<Item = Result<Bytes, Trouble>> + Send + Unpin + use<>), Trouble> {
         let mut tried = 1;
-        let (head, body, started) = loop {
+        let (head, body, exchange, started) = loop {
             let started = Instant::now();
             let trouble = match self.open(&request, started).await {
-                Ok((head, body)) => break (head, body, started),
+                Ok((head, body, exchange)) => break (head, body, exchange, started),
                 Err(trouble) => trouble,
             };
             match pause_before_next(&request, &trouble, tried) {
-                Some(pause) => sleep(pause).await,
+                Some(pause) => self.pause(&request, pause).await,
                 None => return Err(trouble),
             }
             tried += 1;
         };
         let cluster = self.clone();
         let watch = request.is_watch();
-        let chunks = stream::unfold(Some(body.into_data_stream()), move |body| {
+        let open = Some((body.into_data_stream(), exchange, 0));
+        let chunks = stream::unfold(open, move |open| {
             let cluster = cluster.clone();
             async move {
-                let mut body = body?;
+                let (mut body, mut exchange, mut length) = open?;
                 let next =
                     if watch { Ok(body.next().await) } else { cluster.within(started, body.next()).await };
                 match next {
-                    Ok(Some(Ok(bytes))) => Some((Ok(bytes), Some(body))),
+                    Ok(Some(Ok(bytes))) => {
+                        length += bytes.len();
+                        exchange.read(length);
+                        Some((Ok(bytes), Some((body, exchange, length))))
+                    }
                     Ok(Some(Err(error))) => Some((Err(cluster.no_answer(&error)), None)),
                     Ok(None) => None,
                     Err(trouble) => Some((Err(trouble), None)),
@@ -226,11 +233,19 @@ impl Cluster {
     }
 
     /// Sends one request once, and returns as soon as the head of a 2xx answer is there.
-    async fn open(&self, request: &Request, started: Instant) -> Result<(Head, kube::client::Body), Trouble> {
-        let request = self.http_request(request)?;
-        let response =
-            self.within(started, self.client.send(request)).await?.map_err(|error| self.no_answer(&error))?;
+    async fn open(
+        &self,
+        request: &Request,
+        started: Instant,
+    ) -> Result<(Head, kube::client::Body, Exchange), Trouble> {
+        let http_request = self.http_request(request)?;
+        let mut exchange = Exchange::new(self.observer.clone(), request, started);
+        let response = self
+            .within(started, self.client.send(http_request))
+            .await?
+            .map_err(|error| self.no_answer(&error))?;
         let (parts, body) = response.into_parts();
+        exchange.answered(parts.status, request.is_watch());
         if parts.status.is_success() {
             let head = Head {
                 status: parts.status.as_u16(),
@@ -240,13 +255,14 @@ impl Cluster {
                     .ok(),
                 warnings: warnings(&parts.headers),
             };
-            return Ok((head, body));
+            return Ok((head, body, exchange));
         }
         let mut refusal = Vec::new();
         let mut body = body.into_data_stream();
         // A refusal that breaks off is still a refusal.
         while let Ok(Some(Ok(chunk))) = self.within(started, body.next()).await {
             refusal.extend_from_slice(&chunk);
+            exchange.read(refusal.len());
             if refusal.len() > LONGEST_REFUSAL {
                 break;
             }
@@ -304,8 +320,64 @@ impl Cluster {
         timeout_at(limit, step).await.map_err(|_| error::too_late(self.server(), said))
     }
 
+    async fn pause(&self, request: &Request, pause: Duration) {
+        if let Some(observer) = &self.observer {
+            let (method, path) = (request.method.to_string(), request.path.clone());
+            observer(&Traffic::Again { method, path, pause });
+        }
+        sleep(pause).await;
+    }
+
     fn no_answer(&self, error: &kube::Error) -> Trouble {
         error::of_connection(error, self.server())
+    }
+}
+
+/// A request under way, for whoever wants to see it: it tells of itself when it ends, however it ends. A watch tells
+/// when it opens, for it may never end.
+struct Exchange {
+    observer: Option<Observer>,
+    method: Method,
+    path: String,
+    started: Instant,
+    end: Ended,
+}
+
+impl Exchange {
+    fn new(observer: Option<Observer>, request: &Request, started: Instant) -> Self {
+        let path = if observer.is_some() { request.path.clone() } else { String::new() };
+        Self { observer, method: request.method.clone(), path, started, end: Ended::NoAnswer }
+    }
+
+    fn answered(&mut self, status: StatusCode, stays_open: bool) {
+        let code = status.as_u16();
+        if stays_open && status.is_success() {
+            self.end = Ended::Open { status: code };
+            self.tell();
+            self.observer = None;
+        } else {
+            self.end = Ended::Answered { status: code, bytes: 0 };
+        }
+    }
+
+    /// So much of the answer's body has come.
+    fn read(&mut self, length: usize) {
+        if let Ended::Answered { bytes, .. } = &mut self.end {
+            *bytes = length;
+        }
+    }
+
+    fn tell(&self) {
+        if let Some(observer) = &self.observer {
+            let (method, path, end) = (self.method.to_string(), self.path.clone(), self.end.clone());
+            observer(&Traffic::Request { method, path, end, took: self.started.elapsed() });
+        }
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.tell();
     }
 }
 

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, stdin};
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::ending::{self, Ended};
 use super::flags::{limits, policy, probing};
@@ -25,7 +24,6 @@ use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, Times
 use crate::model::policy::{DeleteWish, Policy};
 use crate::model::target::BareType;
 use crate::render::ask::Answer;
-use crate::render::progress::ProgressView;
 use crate::render::{ask, json, names, notes, plan};
 
 /// The flags, checked and turned into plain values.
@@ -115,7 +113,7 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
             following.assistant = Some(Assistant::new(&session.cluster, Order::new(&subject.graph, &plan)));
         }
         let explain = ending::explainer(session, &subject, probing(args.probe));
-        let mut view = ProgressView::stderr(session.stderr, Instant::now());
+        let mut view = session.progress();
         let end = following.until_end(wish.limits, &mut interrupt, &mut view, &explain).await;
         view.finish();
         Some(end)

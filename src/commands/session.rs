@@ -10,6 +10,8 @@ use crate::model::command::Caller;
 use crate::render::listing::ListingView;
 use crate::render::look::{ColorWhen, Look};
 use crate::render::output::closed_pipe_is_fine;
+use crate::render::progress::ProgressView;
+use crate::render::traffic;
 
 use super::connection;
 
@@ -26,6 +28,8 @@ pub struct Session {
     pub stdout: Look,
     /// What standard error can show.
     pub stderr: Look,
+    /// Whether every request is told of: then nothing may redraw itself between these lines.
+    verbose: bool,
 }
 
 impl Session {
@@ -35,17 +39,30 @@ impl Session {
     /// See [`connection::connect`].
     pub async fn open(cli: &Cli) -> Result<Self, Failure> {
         let when = color_when(cli);
-        Ok(Self {
-            cluster: connection::connect(&cli.connection).await?,
-            caller: connection::caller(&cli.connection),
-            stdout: Look::stdout(when),
-            stderr: Look::stderr(when),
-        })
+        let (stdout, stderr) = (Look::stdout(when), Look::stderr(when));
+        let mut cluster = connection::connect(&cli.connection).await?;
+        let verbose = cli.verbose.is_some_and(|level| level > 0);
+        if verbose {
+            let output = Output { stdout, stderr };
+            cluster = cluster
+                .observed(move |traffic| output.note(|out| traffic::write_traffic(out, stderr, traffic)));
+        }
+        Ok(Self { cluster, caller: connection::caller(&cli.connection), stdout, stderr, verbose })
     }
 
     /// Shows how a long snapshot comes along, on standard error.
     pub fn listing(&self) -> ListingView {
-        ListingView::stderr(Instant::now())
+        if self.verbose { ListingView::silent(Instant::now()) } else { ListingView::stderr(Instant::now()) }
+    }
+
+    /// Shows how a deletion comes along, on standard error.
+    pub fn progress(&self) -> ProgressView {
+        let now = Instant::now();
+        if self.verbose {
+            ProgressView::lines(self.stderr, Box::new(io::stderr()), now)
+        } else {
+            ProgressView::stderr(self.stderr, now)
+        }
     }
 
     /// Where it prints to.

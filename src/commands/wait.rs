@@ -1,7 +1,5 @@
 //! `wait`: joins a deletion that is already under way, and follows it as `delete` does.
 
-use std::time::Instant;
-
 use super::delete::policy_under_way;
 use super::ending::{self, Ended};
 use super::flags::{limits, probing};
@@ -15,7 +13,6 @@ use crate::error::{ExitCode, Failure};
 use crate::model::forecast::forecast;
 use crate::model::policy::Policy;
 use crate::model::target::BareType;
-use crate::render::progress::ProgressView;
 
 /// Runs `wait`. An absent target is what was waited for.
 ///
@@ -42,7 +39,7 @@ pub async fn run(session: &Session, args: &WaitArgs) -> Result<ExitCode, Failure
         following.look_at(subject.graph.object(*target)).await;
     }
     let explain = ending::explainer(session, &subject, probing(args.probe));
-    let mut view = ProgressView::stderr(session.stderr, Instant::now());
+    let mut view = session.progress();
     let end = following.until_end(limits, &mut interrupt, &mut view, &explain).await;
     view.finish();
     let ended =

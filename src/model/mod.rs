@@ -26,4 +26,5 @@ pub mod selector;
 pub mod target;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod traffic;
 pub mod warning;

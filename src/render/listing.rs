@@ -21,6 +21,11 @@ impl ListingView {
         Self { started: now, bar: None, terminal: Term::stderr().is_term() && !is_dumb() }
     }
 
+    /// Nowhere.
+    pub fn silent(now: Instant) -> Self {
+        Self { started: now, bar: None, terminal: false }
+    }
+
     /// So many of so many lists are in, with so many objects.
     pub fn update(&mut self, done: usize, lists: usize, objects: usize, now: Instant) {
         if !self.terminal || now.duration_since(self.started) < QUIET {

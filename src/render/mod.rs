@@ -25,5 +25,6 @@ pub mod sanitize;
 pub mod screen;
 mod table;
 mod text;
+pub mod traffic;
 pub mod tree;
 mod yaml;

@@ -27,6 +27,7 @@ fn a_server_without_a_scheme_is_reached_over_https_and_nonsense_is_refused() {
         let failure = url(server).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Error, "{server}");
         assert!(failure.hint.is_some());
+        assert!(!failure.message.contains("u:p"), "a password may not be repeated: {failure}");
     }
 }
 

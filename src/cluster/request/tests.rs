@@ -438,3 +438,76 @@ async fn a_server_name_that_nobody_knows_is_explained() {
     assert_eq!(failure.message, "Unable to connect to the server: no such host: api.example.invalid:8080");
     assert!(failure.hint.is_some());
 }
+
+/// A cluster that writes down what it tells.
+async fn observed(server: &Server) -> (Cluster, std::sync::Arc<std::sync::Mutex<Vec<String>>>) {
+    let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let written = std::sync::Arc::clone(&told);
+    let cluster = server.cluster().await.observed(move |traffic| {
+        let line = match traffic {
+            Traffic::Request { method, path, end, .. } => format!("{method} {path} {end:?}"),
+            Traffic::Again { method, path, pause } => format!("{method} {path} again in {pause:?}"),
+        };
+        written.lock().unwrap().push(line);
+    });
+    (cluster, told)
+}
+
+#[tokio::test]
+async fn whoever_wants_to_see_it_is_told_of_every_try_and_every_pause_and_of_no_body() {
+    let server = Server::start(vec![
+        Reply::refusal(429, "TooManyRequests", "busy"),
+        ok(),
+        Reply::refusal(403, "Forbidden", "s3cret"),
+        Reply::BreaksOff("{"),
+    ]);
+    let (cluster, told) = observed(&server).await;
+    cluster.send(Request::get("/api/v1/secrets?limit=1")).await.unwrap();
+    cluster.send(delete("Background")).await.unwrap_err();
+    cluster.send(Request::get("/api")).await.unwrap_err();
+    let told = told.lock().unwrap().join("\n");
+    assert_eq!(
+        told,
+        format!(
+            "GET /api/v1/secrets?limit=1 Answered {{ status: 429, bytes: {} }}\n\
+             GET /api/v1/secrets?limit=1 again in 100ms\n\
+             GET /api/v1/secrets?limit=1 Answered {{ status: 200, bytes: 18 }}\n\
+             DELETE /api/v1/namespaces/ci/pods/x Answered {{ status: 403, bytes: {} }}\n\
+             GET /api Answered {{ status: 200, bytes: 1 }}",
+            refusal_length("TooManyRequests", "busy", 429),
+            refusal_length("Forbidden", "s3cret", 403),
+        )
+    );
+}
+
+fn refusal_length(reason: &str, message: &str, code: u16) -> usize {
+    match Reply::refusal(code, reason, message) {
+        Reply::Whole(_, _, body) => body.len(),
+        _ => 0,
+    }
+}
+
+#[tokio::test]
+async fn a_stream_is_told_when_it_ends_and_a_watch_when_it_opens() {
+    let list = Reply::json(200, json!({"kind": "PodList", "items": []}));
+    let server = Server::start(vec![list, Reply::ThenSilence(vec!["{}"])]);
+    let (cluster, told) = observed(&server).await;
+    let (_, chunks) = cluster.stream(Request::get("/api/v1/pods")).await.unwrap();
+    assert!(told.lock().unwrap().is_empty(), "it has not ended");
+    chunks.try_collect::<Vec<_>>().await.unwrap();
+    assert_eq!(*told.lock().unwrap(), ["GET /api/v1/pods Answered { status: 200, bytes: 29 }"]);
+    let watch = cluster.stream(Request::get("/api/v1/pods?watch=1")).await.unwrap();
+    assert_eq!(told.lock().unwrap()[1], "GET /api/v1/pods?watch=1 Open { status: 200 }");
+    drop(watch);
+    assert_eq!(told.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn no_answer_is_told_too() {
+    let server = Server::start(vec![Reply::Silence]);
+    let limit = RequestTimeout::After(Duration::from_millis(50));
+    let (mut cluster, told) = observed(&server).await;
+    cluster.request_timeout = limit;
+    cluster.send(Request::get("/api")).await.unwrap_err();
+    assert_eq!(*told.lock().unwrap(), ["GET /api NoAnswer"]);
+}
