@@ -44,6 +44,9 @@ pub async fn explain(cluster: &Cluster, graph: OwnerGraph, case: &Case) -> Diagn
     let mut wider = examine(cluster, &OwnerGraph::new(wide), case).await;
     if wider.findings.is_empty() || wider.findings.iter().any(Finding::is_vague) {
         let mut diagnosis = diagnosis;
+        if unread.is_some() {
+            diagnosis.findings.iter_mut().for_each(Finding::may_be_blocked_unseen);
+        }
         diagnosis.unchecked.extend(unread);
         return diagnosis;
     }

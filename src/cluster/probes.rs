@@ -19,12 +19,13 @@ mod canary;
 
 /// So many questions are under way at once.
 const AT_ONCE: usize = 8;
-/// How often a dry run is sent when the object changes under it.
+/// How often a dry run is sent when the object changes under it, or to see whether its answer changes.
 const TRIES: usize = 3;
 /// So long a Lease is read at most; some clusters let theirs last longer.
 const LONGEST_LEASE: Duration = Duration::from_secs(30);
 const LEASE_PAUSE: Duration = Duration::from_millis(500);
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 const JSON: &str = "application/json";
 
@@ -46,6 +47,7 @@ pub async fn answer(cluster: &Cluster, questions: Vec<Question>, facts: &mut Fac
 async fn ask(cluster: &Cluster, question: &Question) -> Reply {
     match question {
         Question::Get(path) => reply(cluster.send(Request::get(path.clone())).await),
+        Question::Table(path) => reply(cluster.send(Request::get(path.clone()).accept(TABLE)).await),
         Question::Lease(path) => lease(cluster, path).await,
         Question::Delete { subject, identity } => {
             if let Some(not_asked) = no_dry_run(cluster, &subject.resource).await {
@@ -73,9 +75,22 @@ async fn ask(cluster: &Cluster, question: &Question) -> Reply {
             let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
             reply(cluster.send(Request::new(Method::POST, path).body(JSON, &body)).await)
         }
+        Question::Again { question, accepted } => again(cluster, question, *accepted).await,
         Question::Canary { namespace } => canary::canary(cluster, namespace).await,
         Question::Nudge(subject) => canary::nudge(cluster, subject).await,
     }
+}
+
+/// Asks again, one after the other, until the answer comes out the other way; the last answer where it never does.
+async fn again(cluster: &Cluster, question: &Question, accepted: bool) -> Reply {
+    let mut last = Reply::NotAsked("not asked again".to_owned());
+    for _ in 0..TRIES {
+        last = Box::pin(ask(cluster, question)).await;
+        if last.body().is_some() != accepted {
+            break;
+        }
+    }
+    last
 }
 
 /// Reads a Lease until it is renewed or has run out by the server's own clock. A leader renews it every two seconds by

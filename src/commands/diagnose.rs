@@ -54,7 +54,7 @@ pub async fn diagnose(
     let objects = vec![object];
     let searched = subject::surroundings(&objects, false, true);
     let graph = look(session, &catalog, &searched, objects.clone()).await;
-    let scene = Scene { catalog, searched, graph, objects, absent: Vec::new() };
+    let scene = Scene { catalog, searched, graph, objects, namespaces: Vec::new(), absent: Vec::new() };
     look_twice(session, Probing::DryRun, scene, observe).await
 }
 
@@ -66,6 +66,8 @@ struct Scene {
     graph: OwnerGraph,
     /// The objects in question.
     objects: Vec<Object>,
+    /// The Terminating Namespaces of those that are not being deleted themselves.
+    namespaces: Vec<Object>,
     /// Named, not there, and that is no error.
     absent: Vec<ObjectRef>,
 }
@@ -84,8 +86,27 @@ async fn named(session: &Session, args: &DiagnoseArgs) -> Result<Scene, Failure>
     let objects = targets::resolve(cluster, &catalog, &queries, args.ignore_not_found).await?;
     let absent = queries.iter().filter_map(|query| absent(query, &objects)).collect();
     let searched = subject::surroundings(&objects, args.target.all_namespaces, true);
-    let graph = look(session, &catalog, &searched, objects.clone()).await;
-    Ok(Scene { catalog, searched, graph, objects, absent })
+    let namespaces = going_namespaces(session, &catalog, &objects).await;
+    let known = objects.iter().chain(&namespaces).cloned().collect();
+    let graph = look(session, &catalog, &searched, known).await;
+    Ok(Scene { catalog, searched, graph, objects, namespaces, absent })
+}
+
+/// The Terminating Namespaces of live objects: these go along with them.
+async fn going_namespaces(session: &Session, catalog: &Catalog, objects: &[Object]) -> Vec<Object> {
+    let live = objects.iter().filter(|object| !object.is_terminating());
+    let names: BTreeSet<&str> = live.filter_map(|object| object.namespace.as_deref()).collect();
+    let mut going = Vec::new();
+    for name in names {
+        going.extend(namespace(session, catalog, name).await.filter(Object::is_terminating));
+    }
+    going
+}
+
+/// A Namespace; none where it is not there or may not be read.
+async fn namespace(session: &Session, catalog: &Catalog, name: &str) -> Option<Object> {
+    let resource = catalog.served("v1", "Namespace")?;
+    metadata::get(&session.cluster, resource, None, name).await.ok().flatten()
 }
 
 /// A named object that was not found.
@@ -109,23 +130,19 @@ fn absent(query: &TargetQuery, found: &[Object]) -> Option<ObjectRef> {
 async fn everything(session: &Session, all_namespaces: bool) -> Result<Scene, Failure> {
     let cluster = &session.cluster;
     let catalog = Arc::new(discovery::catalog(cluster).await?);
-    let namespace = cluster.namespace();
+    let name = cluster.namespace();
     let (searched, known) = if all_namespaces {
         (Searched::everywhere(), Vec::new())
     } else {
-        let resource = catalog.served("v1", "Namespace");
-        let own = match resource {
-            Some(resource) => metadata::get(cluster, resource, None, namespace).await.ok().flatten(),
-            None => None,
-        };
-        (Searched::namespace(namespace, true), own.into_iter().collect())
+        let own = namespace(session, &catalog, name).await;
+        (Searched::namespace(name, true), own.into_iter().collect())
     };
     let graph = look(session, &catalog, &searched, known).await;
     let in_question = |object: &&Object| {
         object.is_terminating()
             && (all_namespaces
-                || object.namespace.as_deref() == Some(namespace)
-                || (object.is("", "Namespace") && object.name == namespace))
+                || object.namespace.as_deref() == Some(name)
+                || (object.is("", "Namespace") && object.name == name))
     };
     let mut objects: Vec<(usize, Object)> = graph
         .objects()
@@ -136,7 +153,7 @@ async fn everything(session: &Session, all_namespaces: bool) -> Result<Scene, Fa
     // What holds others comes before what it holds, so that chains begin at the top.
     objects.sort_by_key(|(distance, _)| *distance);
     let objects = objects.into_iter().map(|(_, object)| object).collect();
-    Ok(Scene { catalog, searched, graph, objects, absent: Vec::new() })
+    Ok(Scene { catalog, searched, graph, objects, namespaces: Vec::new(), absent: Vec::new() })
 }
 
 /// How many Terminating owners stand above an object; containers (Namespace, CRD) come first.
@@ -171,7 +188,8 @@ async fn look(
 /// Looks again after a while; what moved meanwhile is not stuck.
 async fn look_twice(session: &Session, probing: Probing, scene: Scene, observe: Duration) -> Diagnosis {
     let started = Instant::now();
-    let terminating = scene.objects.iter().any(Object::is_terminating);
+    let concerned: Vec<Object> = scene.objects.iter().chain(&scene.namespaces).cloned().collect();
+    let terminating = concerned.iter().any(Object::is_terminating);
     let mut case = Case {
         targets: scene.objects.iter().map(Object::reference).collect(),
         caller: session.caller.clone(),
@@ -182,9 +200,9 @@ async fn look_twice(session: &Session, probing: Probing, scene: Scene, observe: 
     let mut diagnosis = if terminating {
         tokio::time::sleep(observe).await;
         let again = look(session, &scene.catalog, &scene.searched, Vec::new()).await;
-        let again = with_unlisted(session, again, &scene.objects).await;
+        let again = with_unlisted(session, again, &concerned).await;
         let seconds = started.elapsed().as_secs_f64();
-        case.moving = changes(&scene.graph, &again, &scene.objects, seconds);
+        case.moving = changes(&scene.graph, &again, &concerned, seconds);
         case.created_later = created_later(&scene.graph, &again);
         evidence::explain(&session.cluster, again, &case).await
     } else {

@@ -408,7 +408,11 @@ impl EarlyWord {
         }
         for finding in answer.await.map(|diagnosis| diagnosis.findings).unwrap_or_default() {
             if self.told.insert(finding.summary.clone()) {
-                view.note(&format!("{}; still watching", finding.summary));
+                let alike = match finding.alike.len() {
+                    0 => String::new(),
+                    more => format!(", and {more} more likewise"),
+                };
+                view.note(&format!("{}{alike}; still watching", finding.summary));
             }
         }
     }

@@ -8,7 +8,7 @@ use super::release::{because, who_refuses};
 use super::session::Session;
 use super::subject::Subject;
 use crate::cli::TargetArgs;
-use crate::cluster::{metadata, patch, targets};
+use crate::cluster::{metadata, patch, probes, targets};
 use crate::error::{Failure, FailureKind, Trouble};
 use crate::model::diagnosis::Finding;
 use crate::model::facts::{Identity, Question, Subject as About};
@@ -243,7 +243,8 @@ async fn stop(session: &Session, subject: &Subject, removal: &Removal, trouble: 
         owner: removal.owners.iter().next().cloned().unwrap_or_else(|| object.uid.clone()),
         identity: Identity::Caller,
     };
-    match who_refuses(session, &subject.catalog, object, &question, &trouble).await {
+    let reply = probes::reply(Err(trouble.clone()));
+    match who_refuses(session, &subject.catalog, object, &question, reply).await {
         Some(mut finding) => {
             finding.summary = format!("{short} cannot be kept: {}", because(&finding));
             Stop {

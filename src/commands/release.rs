@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::delete::policy_under_way;
 use super::diagnose;
-use super::ending::words;
+use super::ending::{self, words};
 use super::interrupt::Interrupt;
 use super::manifest::{self, Place};
 use super::question;
@@ -18,7 +18,7 @@ use crate::cluster::{discovery, evidence, metadata, patch, probes, targets};
 use crate::error::{ExitCode, Failure, FailureKind, Trouble};
 use crate::model::catalog::Catalog;
 use crate::model::diagnosis::{Actor, Case, Diagnosed, Diagnosis, Evidence, Finding, Remedy, State, served};
-use crate::model::facts::{Identity, Question, Subject};
+use crate::model::facts::{Identity, Question, Reply, Subject};
 use crate::model::forecast::forecast;
 use crate::model::graph::OwnerGraph;
 use crate::model::object::{Object, Snapshot, Timestamp};
@@ -145,12 +145,10 @@ async fn check(
     finalizer: &str,
 ) -> Result<Check, Failure> {
     let patch = release::patch(object, finalizer);
-    let trouble = match patch::dry_run(&session.cluster, object, &patch).await {
-        Ok(Some(_)) => return Ok(Check::Accepted),
-        Ok(None) => return Ok(Check::NotMade),
-        Err(trouble) => trouble,
-    };
-    if patch::is_test_failure(&trouble) {
+    let outcome = patch::dry_run(&session.cluster, object, &patch).await;
+    if let Err(trouble) = &outcome
+        && patch::is_test_failure(trouble)
+    {
         return Err(changed(object));
     }
     let question = Question::RemoveFinalizer {
@@ -158,10 +156,22 @@ async fn check(
         finalizer: finalizer.to_owned(),
         identity: Identity::Caller,
     };
-    match refusal(session, catalog, object, &question, trouble).await {
-        Ok(refusal) => Ok(Check::Refused(Box::new(refusal))),
-        Err(trouble) => Err(Failure::from(trouble)),
-    }
+    let reply = match outcome {
+        Ok(None) => return Ok(Check::NotMade),
+        Ok(Some(answer)) => probes::reply(Ok(answer)),
+        Err(trouble) => {
+            return match refusal(session, catalog, object, &question, trouble).await {
+                Ok(refusal) => Ok(Check::Refused(Box::new(refusal))),
+                Err(trouble) => Err(Failure::from(trouble)),
+            };
+        }
+    };
+    // Accepted, and yet something on the way may have put it back.
+    let finding = who_refuses(session, catalog, object, &question, reply).await;
+    Ok(match finding {
+        Some(finding) => Check::Refused(Box::new(refused_by(finding))),
+        None => Check::Accepted,
+    })
 }
 
 /// What the refusal of the removal says. The trouble itself where nobody refuses: the object is gone, a right is missing,
@@ -173,28 +183,36 @@ async fn refusal(
     question: &Question,
     trouble: Trouble,
 ) -> Result<Refusal, Trouble> {
-    if let Some(finding) = who_refuses(session, catalog, object, question, &trouble).await {
-        return Ok(Refusal {
-            reason: because(&finding).to_owned(),
-            // The finalizer is what it is about, not who refuses.
-            by: finding
-                .by
-                .map(|by| Actor { finalizer: None, finalizers: Vec::new(), ..by })
-                .filter(|by| *by != Actor::default()),
-            evidence: finding.evidence,
-            remedies: finding.remedies,
-        });
+    let reply = probes::reply(Err(trouble.clone()));
+    if let Some(finding) = who_refuses(session, catalog, object, question, reply).await {
+        return Ok(refused_by(finding));
     }
     match &trouble {
-        // A webhook that has side effects turns every dry run away: whether it would refuse, nobody knows.
-        Trouble::Status { code: 400, message, .. } => Ok(Refusal {
-            by: None,
-            reason: "the server refuses the dry run, so nobody can say whether it accepts the removal"
-                .to_owned(),
-            evidence: vec![Evidence { source: question.source(), text: message.clone() }],
-            remedies: Vec::new(),
-        }),
+        // A webhook that has side effects turns every dry run away, or says itself that it wants none: whether it would
+        // refuse, nobody knows.
+        Trouble::Status { code, message, .. } if *code == 400 || ending::is_admission(&trouble) => {
+            Ok(Refusal {
+                by: None,
+                reason: "the server refuses the dry run, so nobody can say whether it accepts the removal"
+                    .to_owned(),
+                evidence: vec![Evidence { source: question.source(), text: message.clone() }],
+                remedies: Vec::new(),
+            })
+        }
         _ => Err(trouble),
+    }
+}
+
+fn refused_by(finding: Finding) -> Refusal {
+    Refusal {
+        reason: because(&finding).to_owned(),
+        // The finalizer is what it is about, not who refuses.
+        by: finding
+            .by
+            .map(|by| Actor { finalizer: None, finalizers: Vec::new(), ..by })
+            .filter(|by| *by != Actor::default()),
+        evidence: finding.evidence,
+        remedies: finding.remedies,
     }
 }
 
@@ -204,7 +222,7 @@ pub async fn who_refuses(
     catalog: &Catalog,
     object: &Object,
     question: &Question,
-    trouble: &Trouble,
+    reply: Reply,
 ) -> Option<Finding> {
     let snapshot =
         Snapshot { catalog: catalog.clone(), objects: vec![object.clone()], ..Snapshot::default() };
@@ -214,7 +232,6 @@ pub async fn who_refuses(
         caller: session.caller.clone(),
         ..Case::default()
     };
-    let reply = probes::reply(Err(trouble.clone()));
     let graph = OwnerGraph::new(snapshot);
     let mut finding = evidence::explain_refusal(&session.cluster, &graph, &case, question, reply).await?;
     if !object.is_terminating() {
@@ -359,11 +376,11 @@ async fn look_again(
     release.after = Some(diagnose::diagnose(session, Arc::clone(catalog), now, OBSERVE).await);
     is_back.then(|| {
         Failure::unfinished(format!(
-            "{} is on {} again: its controller runs, and puts it back",
+            "{} is on {} again: its controller, or a webhook on the way, puts it back",
             release.finalizer,
             object.reference().short()
         ))
-        .hint("find out why that controller does not finish, instead")
+        .hint("find out who that is and why it does not finish, instead")
     })
 }
 

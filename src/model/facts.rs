@@ -101,6 +101,8 @@ impl Identity {
 pub enum Question {
     /// Read this path.
     Get(String),
+    /// Read this list as the table that kubectl prints.
+    Table(String),
     /// Read this Lease until its holder renews it, or until it has run out: only then is it known whether somebody
     /// leads (reference P6).
     Lease(String),
@@ -129,6 +131,14 @@ pub enum Question {
         /// As whom.
         identity: Identity,
     },
+    /// Ask this dry run again, up to three times one after the other, until it comes out the other way: whether a
+    /// refusal is about the request or comes and goes.
+    Again {
+        /// What was asked before.
+        question: Box<Question>,
+        /// Whether it was accepted then.
+        accepted: bool,
+    },
     /// May this user do that? (SubjectAccessReview, reference P5.)
     Access {
         /// The identity in question.
@@ -155,7 +165,7 @@ pub enum Question {
 impl Question {
     /// Whether it is more than a GET, if only a dry run or a review; `--probe=read` forbids these.
     pub fn is_write(&self) -> bool {
-        !matches!(self, Self::Get(_) | Self::Lease(_))
+        !matches!(self, Self::Get(_) | Self::Table(_) | Self::Lease(_))
     }
 
     /// Whether it leaves something behind if we are killed; only `--probe=canary` allows these.
@@ -170,7 +180,7 @@ impl Question {
             Some(user) => format!(" as {user}"),
         };
         match self {
-            Self::Get(path) | Self::Lease(path) => format!("GET {path}"),
+            Self::Get(path) | Self::Table(path) | Self::Lease(path) => format!("GET {path}"),
             Self::RemoveFinalizer { subject, finalizer, identity } => {
                 format!("dry run: PATCH {} without finalizer {finalizer}{}", subject.path(), by(identity))
             }
@@ -184,6 +194,7 @@ impl Question {
                     by(identity)
                 )
             }
+            Self::Again { question, .. } => format!("{}, again", question.source()),
             Self::Access { identity, verb, group, resource, .. } => {
                 let dot = if group.is_empty() { "" } else { "." };
                 format!(

@@ -78,13 +78,29 @@ fn write_all(
         }
         write_group(out, look, names, group)?;
     }
-    for Unchecked { check, why } in unchecked {
+    // A user without rights in the cluster misses a dozen of them: one line, and the whole in JSON.
+    let is_forbidden = |unchecked: &&Unchecked| unchecked.why.contains(" is forbidden: User \"");
+    let (forbidden, other): (Vec<&Unchecked>, Vec<&Unchecked>) = unchecked.iter().partition(is_forbidden);
+    for Unchecked { check, why } in other {
         Line::new()
             .styled(Role::Caution, "not checked: ")
             .plain(format!("{check} ({why})"))
             .write(out, look)?;
     }
-    Ok(())
+    match forbidden.as_slice() {
+        [] => Ok(()),
+        [Unchecked { check, why }] => Line::new()
+            .styled(Role::Caution, "not checked: ")
+            .plain(format!("{check} ({why})"))
+            .write(out, look),
+        several => {
+            let checks: Vec<&str> = several.iter().map(|unchecked| unchecked.check.as_str()).collect();
+            Line::new()
+                .styled(Role::Caution, "not checked, for lack of rights: ")
+                .plain(checks.join("; "))
+                .write(out, look)
+        }
+    }
 }
 
 /// Findings that tell the same of several objects, together; in the order of the first of each.
@@ -141,7 +157,14 @@ fn write_group(out: &mut impl io::Write, look: Look, names: &Names, group: &[&Fi
         .collect();
     if !alike.is_empty() {
         let objects = names.some(alike.iter().copied());
-        let text = format!("the same is true of {} more: {objects}", alike.len());
+        let unexamined: usize = group.iter().map(|finding| finding.unexamined).sum();
+        let text = match unexamined {
+            0 => format!("the same is true of {} more: {objects}", alike.len()),
+            _ => format!(
+                "{} more are in the same state ({unexamined} of them were not examined one by one): {objects}",
+                alike.len()
+            ),
+        };
         write_paragraph(out, look, 2, Role::Plain, &text)?;
     }
     write_evidence(out, look, &finding.evidence)?;
@@ -325,6 +348,7 @@ mod tests {
                 Remedy { command: None, text: "mend the webhook".into(), risk: Some("none, but slow".into()) },
             ],
             alike: vec![],
+            unexamined: 0,
         }
     }
 

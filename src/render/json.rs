@@ -425,6 +425,7 @@ mod tests {
                 evidence: vec![Evidence { source: "PATCH".into(), text: "denied\u{9b}".into() }],
                 remedies: vec![Remedy { command: None, text: "ask".into(), risk: None }],
                 alike: vec![],
+                unexamined: 0,
             }],
             unchecked: vec![],
             gaps: vec![],

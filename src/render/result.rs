@@ -144,6 +144,7 @@ mod tests {
             evidence: vec![],
             remedies: vec![],
             alike: vec![],
+            unexamined: 0,
         }];
         insta::assert_snapshot!(text(&result), @r"
         ✗ stalled: 1 of 3 objects gone after 3m20s

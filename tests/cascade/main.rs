@@ -14,6 +14,7 @@ mod diagnosis_admission;
 mod diagnosis_api;
 mod diagnosis_collector;
 mod diagnosis_container;
+mod diagnosis_fooled;
 mod diagnosis_stall;
 mod diagnosis_state;
 mod examples;

@@ -3,6 +3,7 @@
 //! request; the answer names the author, or nobody is named.
 
 use super::candidate::Suspects;
+use super::collector::PUT_BACK;
 use super::inquiry::Inquiry;
 use super::reading::{Reading, read};
 use super::{Actor, Cause, Finding, Remedy, Verdict};
@@ -30,8 +31,22 @@ impl Refused<'_> {
         }
     }
 
-    fn operation(self) -> &'static str {
+    pub(super) fn operation(self) -> &'static str {
         if self == Self::Delete { "DELETE" } else { "UPDATE" }
+    }
+
+    /// Whether the object of the request has a deletionTimestamp; others are to get theirs by it, or are to stay.
+    fn is_on_terminating(self) -> bool {
+        matches!(self, Self::Finalizer(_))
+    }
+
+    /// What whoever refuses should let pass.
+    fn exempt(self) -> String {
+        if self.is_on_terminating() {
+            format!("the {} of objects that have a deletionTimestamp", self.operation())
+        } else {
+            format!("this {} by the garbage collector and the namespace controller", self.operation())
+        }
     }
 }
 
@@ -49,7 +64,7 @@ pub(super) fn cause_of(reading: &Reading) -> Option<(Cause, Actor)> {
             Cause::AdmissionDenied,
             Actor { policy: Some(policy.clone()), binding: binding.clone(), ..actor },
         ),
-        Reading::Mutated | Reading::Forbidden => (Cause::AdmissionDenied, actor),
+        Reading::Mutated | Reading::PutBack | Reading::Forbidden => (Cause::AdmissionDenied, actor),
         Reading::Invalid => (Cause::ObjectInvalid, actor),
         Reading::Conversion | Reading::Corrupt => (Cause::KindUnreadable, actor),
         Reading::StorageFull => (Cause::StorageFull, actor),
@@ -70,8 +85,20 @@ impl Inquiry<'_> {
     ) -> Option<Finding> {
         let (cause, mut actor) = cause_of(reading)?;
         let leaf = chain.last()?;
-        let configuration = self.configuration(actor.webhook.as_deref());
-        actor.configuration = configuration.as_ref().map(|(_, name)| name.clone());
+        let configurations = match &actor.webhook {
+            Some(webhook) => self.configurations(webhook, leaf, what.operation()),
+            None => Vec::new(),
+        };
+        let configuration = match configurations.as_slice() {
+            [(kind, name)] => {
+                actor.configuration = Some(name.clone());
+                Some(format!("{kind}/{name}"))
+            }
+            several => {
+                actor.candidates = several.iter().map(|(_, name)| name.clone()).collect();
+                None
+            }
+        };
         if let Refused::Finalizer(name) = what {
             actor.finalizer = Some(name.to_owned());
             if let Some(&index) = self.graph.by_uid(&leaf.uid).first() {
@@ -85,12 +112,11 @@ impl Inquiry<'_> {
             _ => Identity::Caller,
         };
         let summary = summary(leaf, what, reading, &actor, identity);
-        let configuration = configuration.map(|(kind, name)| format!("{kind}/{name}"));
         let mut finding = Finding::new(cause, Verdict::Proven, chain, leaf, summary);
-        finding.evidence(question.source(), reply.trouble().unwrap_or_default());
+        finding.evidence(question.source(), reply.trouble().unwrap_or_else(|| PUT_BACK.to_owned()));
         // The answer shows what was changed or refused, not by whom.
         let suspects = match reading {
-            Reading::Mutated | Reading::Invalid => Some(Suspects::Mutators),
+            Reading::Mutated | Reading::PutBack | Reading::Invalid => Some(Suspects::Mutators),
             Reading::Forbidden => Some(Suspects::All),
             _ => None,
         };
@@ -103,29 +129,21 @@ impl Inquiry<'_> {
                 );
             }
         }
-        finding.remedies = self.repairs(what, reading, configuration.as_deref());
+        let fails = reply.trouble().is_some_and(|words| words.contains("resulted in error"));
+        finding.remedies = self.repairs(what, reading, configuration.as_deref(), fails);
         finding.by = Some(actor);
         Some(finding)
     }
 
-    /// Finds the configuration that a webhook of this name stands in, where configurations may be read.
-    fn configuration(&mut self, webhook: Option<&str>) -> Option<(&'static str, String)> {
-        let webhook = webhook?;
-        for kind in ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"] {
-            let path = format!("/apis/admissionregistration.k8s.io/v1/{kind}");
-            let Some(body) = self.read(path) else { continue };
-            let holder = body["items"].as_array().into_iter().flatten().find(|item| {
-                item["webhooks"].as_array().into_iter().flatten().any(|hook| hook["name"] == *webhook)
-            });
-            if let Some(name) = holder.and_then(|item| item["metadata"]["name"].as_str()) {
-                return Some((kind.trim_end_matches('s'), name.to_owned()));
-            }
-        }
-        None
-    }
-
     /// How to make the refusing actor accept the request.
-    fn repairs(&self, what: Refused<'_>, reading: &Reading, configuration: Option<&str>) -> Vec<Remedy> {
+    /// `fails`: an expression of a policy or a matchCondition cannot be evaluated.
+    fn repairs(
+        &self,
+        what: Refused<'_>,
+        reading: &Reading,
+        configuration: Option<&str>,
+        fails: bool,
+    ) -> Vec<Remedy> {
         let operation = what.operation();
         let show = |kind: &str, name: &str| {
             self.cluster_command("kubectl get", &[&format!("{kind}/{name}"), "-o", "yaml"])
@@ -135,8 +153,9 @@ impl Inquiry<'_> {
             Reading::WebhookDenied { webhook } => Remedy {
                 command: look,
                 text: format!(
-                    "restore what the webhook {webhook} misses, or let it accept the {operation} of objects that have a \
-                     deletionTimestamp (a cluster administrator can exempt the namespace or the operation)"
+                    "restore what the webhook {webhook} misses, or let it accept {} (a cluster administrator can exempt \
+                     the namespace or the operation)",
+                    what.exempt()
                 ),
                 risk: None,
             },
@@ -147,17 +166,33 @@ impl Inquiry<'_> {
                 ),
                 risk: Some("without the configuration nothing checks these objects any more".to_owned()),
             },
+            Reading::PolicyDenied { policy, .. } if fails => Remedy {
+                command: Some(show("validatingadmissionpolicy", policy)),
+                text: format!(
+                    "repair the expression of the policy {policy}: it cannot be evaluated on this object"
+                ),
+                risk: None,
+            },
             Reading::PolicyDenied { policy, .. } => Remedy {
                 command: Some(show("validatingadmissionpolicy", policy)),
                 text: format!(
-                    "let the policy {policy} accept the {operation} of objects that have a deletionTimestamp \
-                     (a matchCondition with !has(object.metadata.deletionTimestamp))"
+                    "let the policy {policy} accept {} ({})",
+                    what.exempt(),
+                    if what.is_on_terminating() {
+                        "a matchCondition with !has(object.metadata.deletionTimestamp)"
+                    } else {
+                        "a matchCondition on request.userInfo.username"
+                    }
                 ),
                 risk: None,
             },
             Reading::Mutated => Remedy::text(
                 "find the mutating webhook or policy that changes the field which the server's answer shows, and restrict \
                  it to CREATE or exempt objects that have a deletionTimestamp",
+            ),
+            Reading::PutBack => Remedy::text(
+                "find the mutating webhook or policy that puts it back, and restrict it to CREATE or exempt objects that \
+                 have a deletionTimestamp",
             ),
             Reading::Invalid => Remedy::text(
                 "make the object valid in the same patch that removes the finalizer, or relax the schema of its kind",
@@ -176,6 +211,9 @@ impl Inquiry<'_> {
             Reading::RightsMissing => Remedy::text(
                 "restore the controller's rights: the ClusterRoleBindings system:controller:* are made anew when the \
                  API server starts",
+            ),
+            _ if fails => Remedy::text(
+                "repair the matchCondition whose expression the server's answer shows: it cannot be evaluated on this object",
             ),
             _ => Remedy::text(format!(
                 "find the admission plugin whose words the server's answer repeats, and let it accept this {operation}"
@@ -202,8 +240,9 @@ fn summary(
             None => format!("the policy {policy} refuses"),
         },
         Reading::Mutated => {
-            "something changes an immutable field on the way, so the server refuses".to_owned()
+            "something adds or changes on the way what may not change, so the server refuses".to_owned()
         }
+        Reading::PutBack => "the server accepts the request, and something on the way undoes".to_owned(),
         Reading::Invalid => "the stored object no longer validates, so the server refuses".to_owned(),
         Reading::Conversion => "its conversion webhook fails, so the server cannot handle".to_owned(),
         Reading::Corrupt => "the stored object cannot be read, so the server refuses".to_owned(),

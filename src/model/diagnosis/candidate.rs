@@ -19,18 +19,11 @@ pub(super) enum Suspects {
     All,
 }
 
-impl Inquiry<'_> {
+impl<'a> Inquiry<'a> {
     /// The names of the configurations that match this operation on this object, in the order in which the API server
     /// asks them.
     pub(super) fn candidates(&mut self, leaf: &ObjectRef, operation: &str, who: Suspects) -> Vec<String> {
-        let graph = self.graph;
-        let Some(&index) = graph.by_uid(&leaf.uid).first() else { return Vec::new() };
-        let object = graph.object(index);
-        let namespace = leaf.namespace.as_deref().map(|name| {
-            let labels = self.read(format!("/api/v1/namespaces/{}", escaped(name)));
-            labels_of(labels.map_or(&Value::Null, |namespace| &namespace["metadata"]["labels"]))
-        });
-        let request = Request { resource: &object.resource, operation, namespace, labels: &object.labels };
+        let Some(request) = self.request(leaf, operation) else { return Vec::new() };
         let mut kinds = vec![("mutatingadmissionpolicies", true), ("mutatingwebhookconfigurations", false)];
         if who == Suspects::All {
             kinds.push(("validatingadmissionpolicies", true));
@@ -57,6 +50,46 @@ impl Inquiry<'_> {
             }
         }
         names
+    }
+
+    /// The configurations that a webhook of this name stands in and that match this operation on this object, by kind
+    /// and name, where configurations may be read. Names of webhooks need not be unique among configurations.
+    pub(super) fn configurations(
+        &mut self,
+        webhook: &str,
+        leaf: &ObjectRef,
+        operation: &str,
+    ) -> Vec<(&'static str, String)> {
+        let mut found = Vec::new();
+        for kind in ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"] {
+            let list = self.read(format!("/apis/admissionregistration.k8s.io/v1/{kind}"));
+            for item in items(list) {
+                let hook = items_of(&item["webhooks"]).find(|hook| hook["name"] == *webhook);
+                if let (Some(hook), Some(name)) = (hook, item["metadata"]["name"].as_str()) {
+                    found.push((kind.trim_end_matches('s'), name.to_owned(), hook));
+                }
+            }
+        }
+        if found.len() > 1
+            && let Some(request) = self.request(leaf, operation)
+        {
+            found.retain(|(_, _, hook)| request.is_matched_by(hook).is_some());
+        }
+        found.into_iter().map(|(kind, name, _)| (kind, name)).collect()
+    }
+
+    /// What configurations are held against.
+    fn request<'r>(&mut self, leaf: &ObjectRef, operation: &'r str) -> Option<Request<'r>>
+    where
+        'a: 'r,
+    {
+        let graph = self.graph;
+        let object = graph.object(*graph.by_uid(&leaf.uid).first()?);
+        let namespace = leaf.namespace.as_deref().map(|name| {
+            let labels = self.read(format!("/api/v1/namespaces/{}", escaped(name)));
+            labels_of(labels.map_or(&Value::Null, |namespace| &namespace["metadata"]["labels"]))
+        });
+        Some(Request { resource: &object.resource, operation, namespace, labels: &object.labels })
     }
 }
 

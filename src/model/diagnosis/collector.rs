@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::admission::Refused;
 use super::candidate::Suspects;
 use super::inquiry::{Inquiry, span};
-use super::reading::{Reading, read};
+use super::reading::{Reading, is_put_back, read};
 use super::{Actor, Cause, Evidence, Finding, Probing, Remedy, Verdict};
 use crate::model::facts::{Identity, Question, Reply, Subject};
 use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, ObjectRef, Timestamp};
@@ -18,6 +18,9 @@ use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, Objec
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
 /// The collector's back-off is capped at 1000 s; past twice that it is no longer back-off (reference B.0).
 const BACK_OFF_SECONDS: i64 = 2000;
+
+/// What stands in the place of an answer that accepts a removal and does not carry it out.
+pub(super) const PUT_BACK: &str = "accepted, but the answer still has what should be removed";
 
 /// So long a deletion may simply be waiting for its turn in a busy collector, in seconds.
 const BUSY_SECONDS: i64 = 5;
@@ -30,12 +33,21 @@ pub(super) struct Tried<'a> {
     accepted: bool,
     /// Whether we could act as the one who has to send it, and that passed.
     impersonated: bool,
+    /// Whether the refusal comes and goes: the same request, sent again by the same user, passes.
+    pub(super) intermittent: bool,
     /// The answers that are not the refusal.
     pub(super) notes: Vec<(String, String)>,
 }
 
 impl Tried<'_> {
-    pub(super) fn add_to(&self, finding: &mut Finding) {
+    /// Adds what else was answered, and that a refusal comes and goes; `also` is what is true in between.
+    pub(super) fn add_to(&self, finding: &mut Finding, also: Cause) {
+        if self.intermittent {
+            finding.verdict = Verdict::Consistent;
+            finding.also(also);
+            finding.summary =
+                format!("{}, but not always: the same dry run passes at other times", finding.summary);
+        }
         for (source, text) in &self.notes {
             finding.evidence(source.clone(), text.clone());
         }
@@ -105,10 +117,58 @@ impl<'a> Inquiry<'a> {
         let subject = self.as_collected(object);
         let question = |identity| Question::Delete { subject: subject.clone(), identity };
         let mut finding = self.refused_or_idle(index, chain, Refused::Delete, question)?;
+        if finding.is_vague() {
+            self.late(index, chain, &mut finding);
+        }
         if let Some(remedy) = self.background_on_target(chain) {
             finding.remedies.push(remedy);
         }
         Some(finding)
+    }
+
+    /// A dependent that was made after the foreground deletion of its owner began is not looked at when it appears, but
+    /// when the owner is looked at next, which is when something else that blocks it goes (reference A.5, F16).
+    fn late(&self, index: usize, chain: &[ObjectRef], finding: &mut Finding) {
+        let graph = self.graph;
+        let object = graph.object(index);
+        let Some(owner) = chain.iter().rev().nth(1).and_then(|owner| graph.by_uid(&owner.uid).first()) else {
+            return;
+        };
+        let (owner, owner_index) = (graph.object(*owner), *owner);
+        let after = |deleted| object.created.is_some_and(|created| created > deleted);
+        // Times are whole seconds; who watched knows better.
+        let is_late = owner.deleted.is_some_and(after)
+            || self.case.created_later.iter().any(|later| later.uid == object.uid);
+        if !owner.has_finalizer(FOREGROUND_FINALIZER) || !is_late {
+            return;
+        }
+        let name = object.reference().short();
+        let others = graph.dependents(owner_index).iter().any(|other| {
+            *other != index && graph.blocks(*other, &owner.uid) && graph.object(*other).is_terminating()
+        });
+        let made = format!("{name} was made after the deletion of {} began", owner.reference().short());
+        if others {
+            finding.also.clear();
+            finding.cause = Cause::Progressing;
+            finding.summary = format!(
+                "{made}: the garbage collector deletes it when it looks at its owner next, which is when another dependent goes"
+            );
+            finding.remedies = vec![Remedy::text("nothing: solve what holds the other dependents")];
+        } else {
+            finding.remedies.push(Remedy::command(
+                self.command("kubectl cascade delete", object, &[]),
+                format!("{made}; delete it yourself: its owner is then looked at again"),
+            ));
+        }
+        finding.evidence(
+            format!("metadata.creationTimestamp of {name}"),
+            format!(
+                "{}, after the deletionTimestamp {} of {}",
+                object.created.unwrap_or_default(),
+                owner.deleted.unwrap_or_default(),
+                owner.reference().short()
+            ),
+        );
     }
 
     /// Explains a live object that has another living owner and should only lose one reference (F9), which holds the
@@ -166,20 +226,44 @@ impl<'a> Inquiry<'a> {
         // Both are asked in one round.
         let (as_me, as_sender) = (self.probe(&mine), self.probe(&theirs));
         let ((my_reading, my_reply), (their_reading, their_reply)) = (as_me?, as_sender?);
-        let words = |reply: &Reply| reply.trouble().unwrap_or_else(|| "accepted".to_owned());
+        let words = |reading: &Reading, reply: &Reply| match reading {
+            Reading::PutBack => PUT_BACK.to_owned(),
+            _ => reply.trouble().unwrap_or_else(|| "accepted".to_owned()),
+        };
         let mut tried = Tried {
             refused: None,
             accepted: my_reading == Reading::Accepted || their_reading == Reading::Accepted,
             impersonated: their_reading == Reading::Accepted,
+            intermittent: false,
             notes: Vec::new(),
         };
+        // Two answers to one request: before that is put down to who asks, the same user asks again.
+        let (yes, no) = (Reading::Accepted, |reading: &Reading| reading.is_refusal());
+        if (my_reading == yes && no(&their_reading)) || (no(&my_reading) && their_reading == yes) {
+            let again = Question::Again { question: Box::new(mine.clone()), accepted: my_reading == yes };
+            let reply = self.ask(&again)?;
+            let reading = read(reply, Identity::Caller);
+            let changed = reading != my_reading && (reading == yes || no(&reading));
+            if changed && !is_put_back(&mine, reply) {
+                let refused = if no(&my_reading) {
+                    tried.notes.push((again.source(), words(&reading, reply)));
+                    (mine, my_reading, my_reply)
+                } else {
+                    tried.notes.push((mine.source(), words(&my_reading, my_reply)));
+                    (again, reading, reply)
+                };
+                tried.intermittent = true;
+                tried.refused = Some(refused);
+                return Some(tried);
+            }
+        }
         if their_reading.is_refusal() && my_reading == their_reading {
-            tried.notes.push((theirs.source(), words(their_reply)));
+            tried.notes.push((theirs.source(), words(&their_reading, their_reply)));
             tried.refused = Some((mine, my_reading, my_reply));
         } else if their_reading.is_refusal() {
             let text = match my_reading {
                 Reading::Accepted => format!("accepted: only {} is refused", sender.name()),
-                _ => words(my_reply),
+                _ => words(&my_reading, my_reply),
             };
             tried.notes.push((mine.source(), text));
             tried.refused = Some((theirs, their_reading, their_reply));
@@ -195,7 +279,7 @@ impl<'a> Inquiry<'a> {
                 tried.notes.push((theirs.source(), text.to_owned()));
             }
             if my_reading == Reading::Accepted || my_reading.is_refusal() {
-                tried.notes.push((mine.source(), words(my_reply)));
+                tried.notes.push((mine.source(), words(&my_reading, my_reply)));
             }
         }
         Some(tried)
@@ -211,16 +295,18 @@ impl<'a> Inquiry<'a> {
         let (reading, _) = self.probe(&mine)?;
         if reading.is_refusal() {
             let mut tried = self.try_as(Identity::Collector, question)?;
-            if tried.refused.is_some() {
+            if tried.refused.is_some() && !tried.intermittent {
                 // That others are refused, too, was only asked to see that it is not about who asks.
                 tried.notes.clear();
+                let who = "whether the finalizer's own controller is refused, too";
+                self.unchecked(who, "who that is cannot be read from the object, so nobody can act as it");
             }
             return Some(tried);
         }
         let accepted = reading == Reading::Accepted;
-        let text = "accepted: nothing refuses the removal, its controller has not asked for it";
+        let text = "accepted: nothing refuses the removal now";
         let notes = if accepted { vec![(mine.source(), text.to_owned())] } else { Vec::new() };
-        Some(Tried { refused: None, accepted, impersonated: false, notes })
+        Some(Tried { refused: None, accepted, impersonated: false, intermittent: false, notes })
     }
 
     /// The request as the caller, then as the collector; where both pass, what keeps the collector from sending it.
@@ -239,12 +325,12 @@ impl<'a> Inquiry<'a> {
                 finding.also(Cause::CollectorDown);
                 finding.evidence(format!("GET {LEASE}"), text.clone());
             }
-            tried.add_to(&mut finding);
+            tried.add_to(&mut finding, Cause::CollectorBackoff);
             return Some(finding);
         }
         let lease = self.watched_lease();
         let mut finding = self.idle(index, chain, what, &lease, tried.accepted, tried.impersonated);
-        tried.add_to(&mut finding);
+        tried.add_to(&mut finding, Cause::CollectorBackoff);
         Some(finding)
     }
 
@@ -280,7 +366,7 @@ impl<'a> Inquiry<'a> {
             finding.remedies.push(restart);
             return finding;
         }
-        if let Some(finding) = self.canary(index, chain, &leaf) {
+        if let Some(finding) = self.canary(index, chain, &leaf, what) {
             return finding;
         }
         if let Some(finding) = self.rights(index, chain, &leaf, what, impersonated) {
@@ -297,13 +383,19 @@ impl<'a> Inquiry<'a> {
                 chain,
                 &leaf,
                 format!(
-                    "{name} waits for its turn: its deletion is {} old, and nothing refuses it",
+                    "{name} waits for its turn: its deletion is {} old, and no dry run is refused",
                     span(age)
                 ),
             );
             finding.evidence(format!("GET {LEASE}"), text.clone());
             finding.remedies.push(Remedy::text("wait a few seconds"));
             return finding;
+        }
+        if self.case.probing == Probing::DryRun {
+            self.unchecked(
+                "whether the garbage collector works, and frees it once it looks again",
+                "that takes two short-lived ConfigMaps: only with --probe=canary",
+            );
         }
         let mut finding = match (impersonated, lease, what) {
             // The reference's F21 and F22, without a nudge: which one is a matter of age (design section 3).
@@ -316,13 +408,13 @@ impl<'a> Inquiry<'a> {
                 let text = if cause == Cause::CollectorBackoff {
                     let next = span(known_age.unwrap_or(1000).clamp(1, 1000));
                     format!(
-                        "{name} could go: nothing refuses it now. The garbage collector tries again in growing intervals, \
-                         at the latest in {next}"
+                        "{name} could go: no dry run of it is refused now. Most likely the garbage collector was refused \
+                         before and tries again in growing intervals, at the latest in {next}"
                     )
                 } else {
                     format!(
-                        "{name} could go: nothing refuses it, and it has waited longer than the garbage collector's longest \
-                         interval; its picture of the cluster seems stale"
+                        "{name} could go: no dry run of it is refused, and it has waited longer than the garbage collector's \
+                         longest interval; its picture of the cluster seems stale"
                     )
                 };
                 let mut finding = Finding::new(cause, Verdict::Consistent, chain, &leaf, text);
@@ -332,6 +424,8 @@ impl<'a> Inquiry<'a> {
                 } else {
                     Remedy::text("restart the leading kube-controller-manager")
                 });
+                self.possible_refusers(&mut finding, &leaf, what);
+                finding.by = None;
                 finding
             }
             // C18 without the right to impersonate: the collector did the rest and is kept from this one request.
@@ -342,17 +436,14 @@ impl<'a> Inquiry<'a> {
                     chain,
                     &leaf,
                     format!(
-                        "{name} could go: no dependent blocks it, and your own dry run of the request passes; so the garbage \
-                         collector is refused where you are not, or does not run"
+                        "{name} could go: no dependent in view blocks it, and your own dry run of the request passes; so the \
+                         garbage collector is refused where you are not, or does not run"
                     ),
                 );
                 if !matches!(lease, Lease::Fresh(_)) {
                     finding.also(Cause::CollectorDown);
                 }
-                let candidates = self.candidates(&leaf, "UPDATE", Suspects::All);
-                if !candidates.is_empty() {
-                    finding.by = Some(Actor { candidates, ..Actor::default() });
-                }
+                self.possible_refusers(&mut finding, &leaf, what);
                 finding.also(Cause::CollectorBackoff);
                 finding.also(Cause::CollectorStale);
                 finding.remedies.push(Remedy::text(
@@ -383,6 +474,23 @@ impl<'a> Inquiry<'a> {
             finding.evidence(format!("GET {LEASE}"), text.clone());
         }
         finding
+    }
+
+    /// Names the configurations that are asked about the request: what they answer to a dry run need not be what they
+    /// answer to the request itself.
+    fn possible_refusers(&mut self, finding: &mut Finding, leaf: &ObjectRef, what: Refused<'_>) {
+        let candidates = self.candidates(leaf, what.operation(), Suspects::All);
+        if candidates.is_empty() {
+            return;
+        }
+        finding.evidence(
+            format!("admission configurations that match {} of it", what.operation()),
+            format!(
+                "{}: they may refuse the request itself where they let its dry run pass",
+                candidates.join(", ")
+            ),
+        );
+        finding.by = Some(Actor { candidates, ..Actor::default() });
     }
 
     /// The age of the deletion that this chain hangs on, in seconds: that of its last member that has one; none where
@@ -446,7 +554,13 @@ impl<'a> Inquiry<'a> {
 
     /// Whether the collector collects at all (P7), and whether it frees the object once it looks again (P8); only with
     /// `--probe=canary`.
-    fn canary(&mut self, index: usize, chain: &[ObjectRef], leaf: &ObjectRef) -> Option<Finding> {
+    fn canary(
+        &mut self,
+        index: usize,
+        chain: &[ObjectRef],
+        leaf: &ObjectRef,
+        what: Refused<'_>,
+    ) -> Option<Finding> {
         let namespace = leaf.namespace.clone().unwrap_or_else(|| "default".to_owned());
         let question = Question::Canary { namespace };
         let reply = self.ask(&question)?;
@@ -516,7 +630,7 @@ impl<'a> Inquiry<'a> {
                 Verdict::Consistent,
                 format!(
                     "{name} could go, and the garbage collector works, but does not free it even when it is made to look \
-                     again: its picture of the cluster seems stale"
+                     again: its picture of the cluster is stale, or its request is refused where a dry run of it is not"
                 ),
             )
         };
@@ -526,8 +640,17 @@ impl<'a> Inquiry<'a> {
         finding.remedies.push(if freed {
             Remedy::text("nothing: it is on its way")
         } else {
-            Remedy::text("restart the leading kube-controller-manager")
+            Remedy::text(
+                "look for this object in the log of kube-controller-manager: it has the server's answer to the request \
+                 itself; if there is none, restart the leader",
+            )
         });
+        if !freed {
+            self.possible_refusers(&mut finding, leaf, what);
+            if finding.by.is_some() {
+                finding.also(Cause::AdmissionDenied);
+            }
+        }
         Some(finding)
     }
 

@@ -72,10 +72,34 @@ impl Inquiry<'_> {
         }
     }
 
+    /// The Terminating Namespace that a live object is in: it goes with it, whoever deletes it.
+    pub(super) fn going_namespace(&self, index: usize) -> Option<usize> {
+        let graph = self.graph;
+        let name = graph.object(index).namespace.as_deref()?;
+        (0..graph.objects().len()).find(|other| {
+            let other = graph.object(*other);
+            other.is("", "Namespace") && other.name == name && other.is_terminating()
+        })
+    }
+
+    /// Explains a live object in a Terminating Namespace: what holds that keeps it, too.
+    pub(super) fn goes_with_namespace(&mut self, target: &ObjectRef, namespace: usize) {
+        let reference = self.graph.object(namespace).reference();
+        let chain = [target.clone(), reference.clone()];
+        if !self.begin(namespace) {
+            return;
+        }
+        if self.case.moving.contains_key(&reference.uid) {
+            self.progressing(&chain);
+        } else {
+            self.namespace(namespace, &chain);
+        }
+    }
+
     /// The contents whose DELETE is refused: they keep the Namespace (N4).
     fn refused_contents(&mut self, chain: &[ObjectRef], undeleted: &[usize]) {
         let graph = self.graph;
-        let Some(namespace) = chain.first() else { return };
+        let Some(namespace) = chain.last() else { return };
         for &inside in undeleted {
             if self.is_explained(inside) || !self.examines(inside, namespace) {
                 continue;
@@ -367,7 +391,10 @@ impl Inquiry<'_> {
     /// The chain from a container to an object inside it, through its owners where these are inside, too.
     fn chain_inside(&self, above: &[ObjectRef], inside: usize) -> Vec<ObjectRef> {
         let mut chain = above.to_vec();
-        chain.push(self.graph.object(inside).reference());
+        let inside = self.graph.object(inside).reference();
+        // A target that is itself what does not go.
+        chain.retain(|link| link.uid != inside.uid);
+        chain.push(inside);
         chain
     }
 }

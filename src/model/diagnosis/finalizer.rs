@@ -1,6 +1,8 @@
 //! A finalizer that is not the collector's own holds an object (F6, F25, T6, T7, B.7): who serves it, who set it,
 //! whether anything that looks like its controller runs, and what its removal leaves behind.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::admission::Refused;
@@ -8,11 +10,15 @@ use super::container::is_container_finalizer;
 use super::inquiry::{Inquiry, span};
 use super::volume::{CLAIM_PROTECTION, VOLUME_PROTECTION};
 use super::{Actor, Cause, Finding, Remedy, Verdict};
+use crate::model::catalog::escaped;
 use crate::model::facts::{Identity, Question, Subject};
 use crate::model::object::{Object, ObjectRef};
 
 /// The finalizer of Pods that a Job still has to count.
 pub(super) const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
+
+/// So many names of workloads of a kind are looked at more closely.
+const MOST_WORKLOADS: usize = 5;
 
 /// The finalizer of Services that have a load balancer in a cloud.
 const LOAD_BALANCER: &str = "service.kubernetes.io/load-balancer-cleanup";
@@ -179,17 +185,16 @@ impl Inquiry<'_> {
         } else {
             self.try_as_some_controller(question)
         };
-        let (refused, notes) = tried.map_or((None, Vec::new()), |tried| (tried.refused, tried.notes));
-        if let Some((question, reading, reply)) = refused
+        if let Some(tried) = &tried
+            && let Some((question, reading, reply)) = &tried.refused
             && let Some(mut finding) =
-                self.refusal(chain, Refused::Finalizer(finalizer), &question, &reading, reply)
+                self.refusal(chain, Refused::Finalizer(finalizer), question, reading, reply)
         {
-            for (source, text) in notes {
-                finding.evidence(source, text);
-            }
+            tried.add_to(&mut finding, Cause::FinalizerHeld);
             finding.remedies.extend(self.background_on_target(chain));
             return (finding, true);
         }
+        let notes = tried.map(|tried| tried.notes).unwrap_or_default();
         let special = match finalizer {
             JOB_TRACKING => Some(self.job_tracking(index, chain)),
             CLAIM_PROTECTION => self.claim_in_use(index, chain),
@@ -260,6 +265,7 @@ impl Inquiry<'_> {
                 finding.remedies.extend(self.remove_finalizer(index, finalizer));
             }
             None => {
+                self.served_group(index, finalizer, &mut finding);
                 let runs = self.controllers(index, finalizer, &mut finding);
                 finding.summary = format!(
                     "{} has waited {age} for the controller of the finalizer {finalizer}{blocking}{runs}",
@@ -335,6 +341,45 @@ impl Inquiry<'_> {
         }
     }
 
+    /// The API group that the finalizer's domain belongs to, where one is served: its CRDs or its API server come from
+    /// whoever serves the finalizer, most likely.
+    fn served_group(&mut self, index: usize, finalizer: &str, finding: &mut Finding) {
+        let graph = self.graph;
+        let catalog = &graph.snapshot().catalog;
+        let Some((domain, _)) = finalizer.split_once('/') else { return };
+        let is_of = |group: &str| {
+            // A group of two labels and more is somebody's own; `k8s.io` and the like are not.
+            group == domain || group.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'))
+        };
+        let mut kinds: Vec<String> = catalog
+            .preferred()
+            .filter(|resource| is_of(&resource.group))
+            .map(|resource| resource.qualified())
+            .collect();
+        kinds.sort();
+        if kinds.is_empty() {
+            return;
+        }
+        let more = kinds.len().saturating_sub(5);
+        let mut names = kinds[..kinds.len() - more].join(", ");
+        if more > 0 {
+            names.push_str(&format!(" and {more} more"));
+        }
+        finding.evidence(format!("API groups of the domain {domain}"), format!("served: {names}"));
+        let resource = &graph.object(index).resource;
+        let definition = graph.objects().iter().find(|definition| {
+            definition.is("apiextensions.k8s.io", "CustomResourceDefinition")
+                && definition.is_terminating()
+                && definition.name == format!("{}.{}", resource.plural, resource.group)
+        });
+        if let Some(definition) = definition {
+            finding.evidence(
+                format!("metadata.deletionTimestamp of {}", definition.reference().short()),
+                "it is being deleted, too, and waits for its instances",
+            );
+        }
+    }
+
     /// Whether anything runs that looks like the finalizer's controller: consistent at best, never proven.
     fn controllers(&mut self, index: usize, finalizer: &str, finding: &mut Finding) -> String {
         let object = self.graph.object(index);
@@ -345,27 +390,60 @@ impl Inquiry<'_> {
         let mut seen = 0;
         let mut matching = Vec::new();
         for kind in ["deployments", "statefulsets", "daemonsets"] {
-            let Some(body) = self.read(format!("/apis/apps/v1/{kind}?limit=2000")) else { continue };
+            let Some(named) = self.workloads_like(kind, &words) else { continue };
             seen += 1;
-            for item in body["items"].as_array().into_iter().flatten() {
-                if looks_like(item, &words) {
-                    matching.push(describe_workload(kind, item));
-                }
+            for name in named.into_iter().take(MOST_WORKLOADS) {
+                let path = format!("/apis/apps/v1/{kind}?fieldSelector=metadata.name%3D{}", escaped(&name));
+                let Some(body) = self.read(path) else { continue };
+                let items = body["items"].as_array().into_iter().flatten();
+                matching.extend(
+                    items.filter(|item| looks_like(item, &words)).map(|item| describe_workload(kind, item)),
+                );
             }
         }
         let searched = "Deployments, StatefulSets and DaemonSets of all namespaces";
         match (seen, matching.as_slice()) {
             (3, []) => {
                 finding.evidence(searched, format!("none has {} in its name or images", words.join(" or ")));
-                "; nothing that looks like it runs in the cluster".to_owned()
+                "; no Deployment, StatefulSet or DaemonSet of this cluster looks like it".to_owned()
             }
             (_, []) => String::new(),
             (_, found) => {
-                let found = found.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
+                let more = match found.len().saturating_sub(5) {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                let found = found.iter().take(5).cloned().collect::<Vec<_>>().join(", ") + &more;
                 finding.evidence(searched, format!("{found} may be its controller"));
                 format!("; {found} may be it")
             }
         }
+    }
+}
+
+impl Inquiry<'_> {
+    /// The names of the workloads of a kind that have one of these words in their name or images. Read from the server's
+    /// own table, which has both and is a hundredth of the objects. None where it may not be read.
+    fn workloads_like(&mut self, kind: &str, words: &[String]) -> Option<BTreeSet<String>> {
+        let question = Question::Table(format!("/apis/apps/v1/{kind}?includeObject=None"));
+        let reply = self.ask(&question)?;
+        let Some(rows) = reply.body().and_then(|table| table["rows"].as_array()) else {
+            self.note(&question, reply);
+            return None;
+        };
+        let columns = reply.body()?["columnDefinitions"].as_array();
+        let column = |name: &str| columns?.iter().position(|column| column["name"] == name);
+        let (name, images) = (column("Name")?, column("Images"));
+        let cell = |row: &Value, at: Option<usize>| {
+            at.and_then(|at| row["cells"][at].as_str()).unwrap_or_default().to_lowercase()
+        };
+        let fits = |row: &&Value| {
+            let images = cell(row, images);
+            let name = cell(row, Some(name));
+            let mut texts = images.split(',').map(path_of).chain([name.as_str()]);
+            texts.any(|text| words.iter().any(|word| text.contains(word.as_str())))
+        };
+        Some(rows.iter().filter(fits).map(|row| cell(row, Some(name))).collect())
     }
 }
 
@@ -415,18 +493,23 @@ fn name_words(finalizer: &str, object: &Object) -> Vec<String> {
         .collect();
     words.sort();
     words.dedup();
-    if words.is_empty() {
-        // Better one vague word than none.
-        words.extend(domain.split('.').next().filter(|word| word.len() > 2).map(str::to_lowercase));
-    }
     words
 }
 
 fn looks_like(workload: &Value, words: &[String]) -> bool {
     let mut texts = vec![workload["metadata"]["name"].as_str().unwrap_or_default().to_lowercase()];
     let containers = workload["spec"]["template"]["spec"]["containers"].as_array().into_iter().flatten();
-    texts.extend(containers.filter_map(|container| container["image"].as_str()).map(str::to_lowercase));
+    let images = containers.filter_map(|container| container["image"].as_str());
+    texts.extend(images.map(|image| path_of(image).to_lowercase()));
     words.iter().any(|word| texts.iter().any(|text| text.contains(word.as_str())))
+}
+
+/// An image without its registry: a company's registry says nothing about which of its programs this is.
+fn path_of(image: &str) -> &str {
+    match image.split_once('/') {
+        Some((host, path)) if host.contains(['.', ':']) || host == "localhost" => path,
+        _ => image,
+    }
 }
 
 fn describe_workload(kind: &str, workload: &Value) -> String {

@@ -7,7 +7,7 @@ use super::{
     Actor, Case, Cause, Diagnosed, Diagnosis, Evidence, Finding, Probing, State, Unchecked, Verdict,
 };
 use crate::model::catalog::escaped;
-use crate::model::diagnosis::reading::{Reading, read};
+use crate::model::diagnosis::reading::{Reading, is_put_back, read};
 use crate::model::facts::{Facts, Identity, Question, Reply, Subject};
 use crate::model::forecast::forecast;
 use crate::model::graph::{OwnerGraph, OwnerState};
@@ -91,7 +91,7 @@ impl<'a> Inquiry<'a> {
             _ => Identity::Caller,
         };
         let reply = self.ask(question)?;
-        let reading = read(reply, identity);
+        let reading = if is_put_back(question, reply) { Reading::PutBack } else { read(reply, identity) };
         if matches!(reading, Reading::NotAllowed | Reading::Nothing) {
             self.note(question, reply);
         }
@@ -249,11 +249,7 @@ impl<'a> Inquiry<'a> {
                 && told.insert(class.clone())
             {
                 finding.alike.extend(alike.iter().cloned());
-            }
-            if !finding.alike.is_empty() {
-                let kind = &finding.object.kind;
-                finding.summary =
-                    format!("{} (and {} more {kind} likewise)", finding.summary, finding.alike.len());
+                finding.unexamined = alike.len();
             }
         }
         self.findings = kept;
@@ -264,7 +260,9 @@ impl<'a> Inquiry<'a> {
             // Gone by UID; what should have gone along with it is explained by the findings.
             return Diagnosed { reference: target.clone(), state: State::Gone, would_hold: None };
         };
-        if !self.graph.object(index).is_terminating() {
+        let namespace = self.going_namespace(index).map(|namespace| self.graph.object(namespace).uid.clone());
+        let is_live = !self.graph.object(index).is_terminating();
+        if is_live && namespace.is_none() {
             let plan = forecast(self.graph, &[index], Policy::Background);
             let held = plan.entry(index).map(|entry| entry.held_by.clone()).unwrap_or_default();
             return Diagnosed { reference: target.clone(), state: State::Live, would_hold: Some(held) };
@@ -275,7 +273,9 @@ impl<'a> Inquiry<'a> {
             .findings
             .iter()
             .filter(|finding| {
-                below.contains(&finding.object.uid) || finding.chain.iter().any(|link| link.uid == target.uid)
+                let goes_with = |link: &ObjectRef| is_live && Some(&link.uid) == namespace.as_ref();
+                below.contains(&finding.object.uid)
+                    || finding.chain.iter().any(|link| link.uid == target.uid || goes_with(link))
             })
             .collect();
         let waiting = !relevant.is_empty() && relevant.iter().all(|finding| self.is_waiting(finding));
@@ -324,6 +324,7 @@ impl Finding {
             evidence: Vec::new(),
             remedies: Vec::new(),
             alike: Vec::new(),
+            unexamined: 0,
         }
     }
 

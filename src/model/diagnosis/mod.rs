@@ -172,9 +172,12 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// Ways out, safest first.
     pub remedies: Vec<Remedy>,
-    /// Further objects of the same kind in the same state, not examined one by one.
+    /// Further objects of the same kind in the same state; of many only the first few are examined one by one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub alike: Vec<ObjectRef>,
+    /// How many of these were not examined.
+    #[serde(skip)]
+    pub unexamined: usize,
 }
 
 impl Finding {
@@ -183,6 +186,13 @@ impl Finding {
         let vague = [Cause::Undetermined, Cause::CollectorBackoff, Cause::CollectorStale, Cause::Progressing];
         self.verdict != Verdict::Proven
             && (vague.contains(&self.cause) || self.also.contains(&Cause::CollectorBackoff))
+    }
+
+    /// Says, where nothing nearer was found, that not everything could be looked at where the cause may be.
+    pub fn may_be_blocked_unseen(&mut self) {
+        if self.is_vague() && self.cause != Cause::Progressing {
+            self.summary.push_str("; or a dependent blocks it in a namespace that you may not look into");
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reading a dry run's answer: who refuses, if anybody (the table "Reading P1's answer" of the reference, B.0). Only
 //! the server's words decide; where they name nobody, nobody is named.
 
-use crate::model::facts::{Identity, Reply};
+use crate::model::facts::{Identity, Question, Reply};
 
 /// What an answer to a dry run means.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub(super) enum Reading {
     },
     /// Something changed an immutable field on the way (F3): the answer shows what, not who.
     Mutated,
+    /// The request is accepted, and yet its answer still has what should be removed: something puts it back on the way.
+    PutBack,
     /// The stored object does not validate any more (F5).
     Invalid,
     /// An admission plugin inside the API server, or a server of another make, refuses.
@@ -60,20 +62,8 @@ pub(super) fn read(reply: &Reply, identity: Identity) -> Reading {
         return if matches!(reply, Reply::Answer { .. }) { Reading::Accepted } else { Reading::Nothing };
     };
     let message = message.as_str();
-    // Order matters: a webhook may answer with any code and put any text behind its name.
-    if let Some(webhook) = quoted_after(message, "admission webhook ", '"') {
-        if message.contains("does not support dry run") {
-            return Reading::Nothing;
-        }
-        return Reading::WebhookDenied { webhook };
-    }
-    if let Some(webhook) = quoted_after(message, "failed calling webhook ", '"') {
-        return Reading::WebhookUnreachable { webhook };
-    }
-    if let Some(policy) = quoted_after(message, "ValidatingAdmissionPolicy ", '\'')
-        .or_else(|| quoted_after(message, "policy ", '\'').filter(|_| message.contains("denied request")))
-    {
-        return Reading::PolicyDenied { policy, binding: quoted_after(message, "with binding ", '\'') };
+    if let Some(author) = author(message) {
+        return author;
     }
     if message.contains("conversion webhook for ") {
         return Reading::Conversion;
@@ -101,6 +91,55 @@ pub(super) fn read(reply: &Reply, identity: Identity) -> Reading {
     }
 }
 
+/// Who refuses, by the server's own words. Webhooks and policies may put any text behind their names, that of another
+/// refusal, too: the first name counts.
+fn author(message: &str) -> Option<Reading> {
+    let policy = |words: &str| {
+        let (at, policy) = quoted_after(message, words, '\'')?;
+        let binding = quoted_after(&message[at..], "with binding ", '\'').map(|(_, binding)| binding);
+        Some((at, Reading::PolicyDenied { policy, binding }))
+    };
+    let webhook = |words: &str, reading: fn(String) -> Reading| {
+        quoted_after(message, words, '"').map(|(at, webhook)| (at, reading(webhook)))
+    };
+    let named = [
+        webhook("admission webhook ", |webhook| Reading::WebhookDenied { webhook }),
+        webhook("failed calling webhook ", |webhook| Reading::WebhookUnreachable { webhook }),
+        policy("ValidatingAdmissionPolicy "),
+        policy("policy ").filter(|_| message.contains("denied request")),
+    ];
+    let (_, reading) = named.into_iter().flatten().min_by_key(|(at, _)| *at)?;
+    match reading {
+        // Whether it lets the real request pass, nobody knows.
+        Reading::WebhookDenied { .. } if speaks_of_dry_runs(message) => Some(Reading::Nothing),
+        reading => Some(reading),
+    }
+}
+
+/// Whether a refusal is about the dry run and not about the request: the API server's own words where a webhook has
+/// side effects, or those of a webhook that wants no dry runs.
+pub(super) fn speaks_of_dry_runs(message: &str) -> bool {
+    let message = message.to_lowercase();
+    ["dry run", "dry-run", "dryrun"].iter().any(|words| message.contains(words))
+}
+
+/// Whether the answer to a removal still has what should be removed, so that the request, accepted or not, changes
+/// nothing: a mutating webhook or policy put it back on the way.
+pub(super) fn is_put_back(question: &Question, reply: &Reply) -> bool {
+    let Some(body) = reply.body() else { return false };
+    let metadata = &body["metadata"];
+    match question {
+        Question::RemoveFinalizer { finalizer, .. } => {
+            metadata["finalizers"].as_array().into_iter().flatten().any(|own| own == finalizer.as_str())
+        }
+        Question::RemoveReference { owner, .. } => {
+            let references = metadata["ownerReferences"].as_array().into_iter().flatten();
+            references.into_iter().any(|reference| reference["uid"] == owner.as_str())
+        }
+        _ => false,
+    }
+}
+
 /// Whether a 422 speaks of a field that may not change. The patch changes metadata alone, so somebody else did.
 fn is_immutable(message: &str) -> bool {
     [
@@ -111,16 +150,19 @@ fn is_immutable(message: &str) -> bool {
         "field is immutable",
         "may not be changed",
         "may not be updated",
+        // A new finalizer is refused on what is being deleted, and no removal adds one
+        // (apimachinery/pkg/api/validation/objectmeta.go, ValidateObjectMetaAccessorUpdate).
+        "no new finalizers can be added",
     ]
     .iter()
     .any(|words| message.contains(words))
 }
 
-/// The quoted word that follows these words.
-fn quoted_after(message: &str, words: &str, quote: char) -> Option<String> {
-    let rest = &message[message.find(words)? + words.len()..];
-    let rest = rest.strip_prefix(quote)?;
-    Some(rest[..rest.find(quote)?].to_owned())
+/// The quoted word that follows these words, and where they stand.
+fn quoted_after(message: &str, words: &str, quote: char) -> Option<(usize, String)> {
+    let at = message.find(words)?;
+    let rest = message[at + words.len()..].strip_prefix(quote)?;
+    Some((at, rest[..rest.find(quote)?].to_owned()))
 }
 
 #[cfg(test)]
@@ -171,6 +213,32 @@ mod tests {
             read(&reply, Identity::Caller),
             Reading::PolicyDenied { policy: "lock".into(), binding: Some("lock-all".into()) }
         );
+    }
+
+    #[test]
+    fn of_several_names_in_one_refusal_the_first_is_the_author() {
+        let policy = refused(
+            422,
+            "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: admission webhook \"innocent\" denied the \
+             request: does not support dry run",
+        );
+        let author = Reading::PolicyDenied { policy: "p".into(), binding: Some("b".into()) };
+        assert_eq!(read(&policy, Identity::Caller), author);
+        let webhook = refused(
+            403,
+            "admission webhook \"relay\" denied the request: failed calling webhook \"innocent\": refused",
+        );
+        assert_eq!(read(&webhook, Identity::Caller), Reading::WebhookDenied { webhook: "relay".into() });
+    }
+
+    #[test]
+    fn a_new_finalizer_in_a_removal_was_added_on_the_way() {
+        let reply = refused(
+            422,
+            "ConfigMap \"c\" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object is \
+             being deleted, found new finalizers []string{\"mesh.test/protect\"}",
+        );
+        assert_eq!(read(&reply, Identity::Caller), Reading::Mutated);
     }
 
     #[test]
@@ -225,6 +293,7 @@ mod tests {
         for reply in [
             refused(409, "the object has been modified"),
             refused(400, "admission webhook \"w\" does not support dry run"),
+            refused(400, "admission webhook \"w\" denied the request: Dry-run is not welcome here"),
             Reply::NoAnswer("connection refused".into()),
             Reply::NotAsked("--probe=read".into()),
         ] {

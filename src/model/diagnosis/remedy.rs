@@ -3,8 +3,8 @@
 
 use super::Remedy;
 use super::inquiry::Inquiry;
-use super::reading::Reading;
-use crate::model::facts::{Identity, Question, Subject};
+use super::reading::{Reading, speaks_of_dry_runs};
+use crate::model::facts::{Identity, Question, Reply, Subject};
 use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, ObjectRef, Uid};
 use crate::model::release::leaves_behind;
 
@@ -129,8 +129,10 @@ impl Inquiry<'_> {
             finalizer: finalizer.to_owned(),
             identity: Identity::Caller,
         };
-        if self.probe(&question).is_some_and(|(reading, _)| {
-            reading.is_refusal() || matches!(reading, Reading::Gone | Reading::NotAllowed)
+        if self.probe(&question).is_some_and(|(reading, reply)| {
+            let no_dry_run = reply.trouble().is_some_and(|words| speaks_of_dry_runs(&words))
+                && matches!(reply, Reply::Refused { .. });
+            reading.is_refusal() || no_dry_run || matches!(reading, Reading::Gone | Reading::NotAllowed)
         }) {
             return None;
         }

@@ -58,8 +58,16 @@ impl Inquiry<'_> {
                     format!("{} is being deleted already: see why it stays", user.reference().short()),
                 )
             } else {
-                Remedy::command(self.command("kubectl cascade delete", user, &[]), text)
-                    .risk("the Pod and its logs are gone")
+                Remedy::command(self.command("kubectl cascade delete", user, &[]), text).risk(
+                    match user.owners.iter().find(|owner| owner.controller) {
+                        Some(owner) => format!(
+                            "{}/{} makes a Pod in its place, which waits for a claim of this name, or gets an empty one: \
+                             scale it down first",
+                            owner.kind, owner.name
+                        ),
+                        None => "the Pod and its logs are gone".to_owned(),
+                    },
+                )
             });
         }
         Some(finding)

@@ -19,7 +19,7 @@ impl Inquiry<'_> {
                 continue;
             }
             if case.moving.contains_key(&target.uid) {
-                self.progressing(target);
+                self.progressing(&chain);
                 continue;
             }
             match self.graph.by_uid(&target.uid).first() {
@@ -31,7 +31,11 @@ impl Inquiry<'_> {
                         self.say(finding);
                     }
                 }
-                Some(_) => {}
+                Some(&index) => {
+                    if let Some(namespace) = self.going_namespace(index) {
+                        self.goes_with_namespace(target, namespace);
+                    }
+                }
                 // Gone by UID: what it leaves behind hangs on its UID (B.2).
                 None => {
                     for &dependent in self.graph.dependents_of_uid(&target.uid) {
@@ -281,8 +285,9 @@ impl Inquiry<'_> {
         first_manager(newest)
     }
 
-    /// It moves: nothing else is said.
-    fn progressing(&mut self, target: &ObjectRef) {
+    /// The last of the chain moves: nothing else is said.
+    pub(super) fn progressing(&mut self, chain: &[ObjectRef]) {
+        let Some(target) = chain.last() else { return };
         let Some(pace) = self.case.moving.get(&target.uid).copied() else { return };
         let rest = match pace.per_second {
             Some(rate) if rate > 0.0 => {
@@ -294,7 +299,7 @@ impl Inquiry<'_> {
         let mut finding = Finding::new(
             Cause::Progressing,
             Verdict::Proven,
-            std::slice::from_ref(target),
+            chain,
             target,
             format!("the deletion of {} moves: {} objects are left{rest}", target.short(), pace.left),
         );
