@@ -3,11 +3,12 @@
 
 use std::path::PathBuf;
 
+use clap::builder::Resettable;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Preview, run and debug cascading deletion in Kubernetes.
 #[derive(Debug, Parser)]
-#[command(name = "kubectl-cascade", bin_name = "kubectl cascade", version, max_term_width = 100)]
+#[command(name = "kubectl-cascade", bin_name = "kubectl cascade", version, max_term_width = 80)]
 // Of a flag given twice the last counts, as in kubectl.
 #[command(arg_required_else_help = true, disable_help_subcommand = true, args_override_self = true)]
 #[command(after_help = "\
@@ -68,9 +69,10 @@ pub enum Verb {
 
 /// Which objects, in kubectl's own grammar.
 #[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Target")]
 pub struct TargetArgs {
     /// TYPE/NAME, or TYPE NAME..., or TYPE with -l, --field-selector or --all
-    #[arg(value_name = "TARGET")]
+    #[arg(value_name = "TARGET", help_heading = Resettable::Reset)]
     pub targets: Vec<String>,
     /// Only objects with these labels
     #[arg(short = 'l', long, value_name = "LABELS")]
@@ -108,38 +110,39 @@ Examples:
   # A picture
   kubectl cascade tree deployment/web -o dot | dot -Tsvg > web.svg
   # Of a saved cluster, without a server
-  kubectl get deployments,replicasets,pods -A -o json | kubectl cascade tree --snapshot -")]
+  kubectl get deploy,rs,pods -A -o json | kubectl cascade tree --snapshot -")]
 pub struct TreeArgs {
     /// Which objects
     #[command(flatten)]
     pub target: TargetArgs,
     /// Go upwards, to the owners, instead
-    #[arg(long)]
+    #[arg(long, help_heading = "What is shown")]
     pub owners: bool,
     /// Show so many levels; 1 is the root and its dependents
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "What is shown")]
     pub depth: Option<usize>,
     /// Add what a delete with this policy would do to each object
     #[arg(long, value_enum, value_name = "POLICY")]
     pub policy: Option<PolicyArg>,
     /// Output format
-    #[arg(short = 'o', long, value_enum, default_value_t = TreeFormat::Tree, value_name = "FORMAT")]
+    #[arg(short = 'o', long, value_enum, default_value_t = TreeFormat::Tree, value_name = "FORMAT",
+          help_heading = "Output")]
     pub output: TreeFormat,
     /// Show all siblings, not only ten of a kind
-    #[arg(long)]
+    #[arg(long, help_heading = "What is shown")]
     pub expand: bool,
     /// Leave the column headers out
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub no_headers: bool,
     /// A column for each of these labels (repeatable, or separated by commas)
-    #[arg(short = 'L', long, value_name = "LABELS", value_delimiter = ',')]
+    #[arg(short = 'L', long, value_name = "LABELS", value_delimiter = ',', help_heading = "Output")]
     pub label_columns: Vec<String>,
     /// Only objects of these kinds: types, categories, API groups, or patterns with * and ? (repeatable, or separated
     /// by commas); what lies between them is shown dimmed
-    #[arg(long, value_name = "KINDS", value_delimiter = ',')]
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', help_heading = "What is shown")]
     pub include: Vec<String>,
     /// No objects of these kinds
-    #[arg(long, value_name = "KINDS", value_delimiter = ',')]
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', help_heading = "What is shown")]
     pub exclude: Vec<String>,
     /// Draw it again whenever it changes, until its objects are gone; off a terminal each changed tree follows the last
     #[arg(short = 'w', long)]
@@ -231,57 +234,70 @@ pub struct DeleteArgs {
     #[command(flatten)]
     pub target: TargetArgs,
     /// How the delete propagates; always sent explicitly
-    #[arg(long, value_enum, value_name = "POLICY", default_value = "background")]
+    #[arg(long, value_enum, value_name = "POLICY", default_value = "background", help_heading = "Deletion")]
     pub policy: PolicyArg,
     /// Save this dependent: its ownerReference is removed first (repeatable)
-    #[arg(long, value_name = "TARGET")]
+    #[arg(long, value_name = "TARGET", help_heading = "Deletion")]
     pub keep: Vec<String>,
     /// The same in kubectl's spelling; bare it means background
     #[arg(long, value_enum, value_name = "POLICY", num_args = 0..=1, require_equals = true,
-          default_missing_value = "background", conflicts_with = "policy")]
+          default_missing_value = "background", conflicts_with = "policy", help_heading = "Deletion")]
     pub cascade: Option<PolicyArg>,
     /// Do not ask, unless -i is given, too
-    #[arg(short = 'y', long)]
+    #[arg(short = 'y', long, help_heading = "Confirmation")]
     pub yes: bool,
     /// Ask before deleting (the default on a terminal)
-    #[arg(short = 'i', long)]
+    #[arg(short = 'i', long, help_heading = "Confirmation")]
     pub interactive: bool,
     /// Show the forecast and stop; server also asks admission
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "client",
-          default_value = "none", value_name = "MODE")]
+          default_value = "none", value_name = "MODE", help_heading = "Confirmation")]
     pub dry_run: DryRun,
     /// Return only when all is gone
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "true",
-          action = clap::ArgAction::Set, value_name = "BOOL")]
+          action = clap::ArgAction::Set, value_name = "BOOL", help_heading = "Waiting")]
     pub wait: bool,
     /// Give up after this time, counted from the accepted delete; 0 never does
-    #[arg(long, default_value = "0s", value_name = "DURATION", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        default_value = "0s",
+        value_name = "DURATION",
+        allow_hyphen_values = true,
+        help_heading = "Waiting"
+    )]
     pub timeout: String,
     /// Diagnose when nothing has changed for this long
-    #[arg(long, default_value = "60s", value_name = "DURATION", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        default_value = "60s",
+        value_name = "DURATION",
+        allow_hyphen_values = true,
+        help_heading = "Waiting"
+    )]
     pub stall_timeout: String,
     /// Help a slow garbage collector: send the deletes that it would send, many at once. Worth it for hundreds of
     /// dependents, since most controller managers are limited to some 20 requests a second. The same objects
     /// survive; you need the right to delete the dependents yourself
-    #[arg(long)]
+    #[arg(long, help_heading = "Deletion")]
     pub assist: bool,
     /// Grace period of the targets that are Pods, in seconds; -1 is the Pod's own, which dependents always have
-    #[arg(long, default_value_t = -1, value_name = "SECONDS", allow_hyphen_values = true)]
+    #[arg(long, default_value_t = -1, value_name = "SECONDS", allow_hyphen_values = true,
+          help_heading = "Deletion")]
     pub grace_period: i64,
     /// The shortest grace period, the same as --grace-period=1
-    #[arg(long)]
+    #[arg(long, help_heading = "Deletion")]
     pub now: bool,
     /// With --grace-period=0: do not wait for the kubelet; two copies of a Pod may run
-    #[arg(long)]
+    #[arg(long, help_heading = "Deletion")]
     pub force: bool,
     /// An object that is not there is no error
-    #[arg(long)]
+    #[arg(long, help_heading = "Deletion")]
     pub ignore_not_found: bool,
     /// How far probes may go when a stall is diagnosed
-    #[arg(long, value_enum, default_value_t = Probe::DryRun, value_name = "PROBE")]
+    #[arg(long, value_enum, default_value_t = Probe::DryRun, value_name = "PROBE", help_heading = "Waiting")]
     pub probe: Probe,
     /// Output format
-    #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
+    #[arg(short = 'o', long, value_enum, value_name = "FORMAT", help_heading = "Output")]
     pub output: Option<ReportFormat>,
 }
 
@@ -290,22 +306,38 @@ pub struct DeleteArgs {
 #[command(after_help = "\
 Examples:
   # Someone else deleted it; return when it and all that goes with it is gone
-  kubectl cascade wait job/nightly --timeout 5m")]
+  kubectl cascade wait job/nightly --timeout 5m
+  # The same from what it was made of
+  kubectl cascade wait -f nightly.yaml
+  # In a script: what is left, and why
+  kubectl cascade wait namespace/ci --timeout 10m -o json")]
 pub struct WaitArgs {
     /// Which objects
     #[command(flatten)]
     pub target: TargetArgs,
     /// Give up after this time; 0 never does
-    #[arg(long, default_value = "0s", value_name = "DURATION", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        default_value = "0s",
+        value_name = "DURATION",
+        allow_hyphen_values = true,
+        help_heading = "Waiting"
+    )]
     pub timeout: String,
     /// Diagnose when nothing has changed for this long
-    #[arg(long, default_value = "60s", value_name = "DURATION", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        default_value = "60s",
+        value_name = "DURATION",
+        allow_hyphen_values = true,
+        help_heading = "Waiting"
+    )]
     pub stall_timeout: String,
     /// How far probes may go when a stall is diagnosed
-    #[arg(long, value_enum, default_value_t = Probe::DryRun, value_name = "PROBE")]
+    #[arg(long, value_enum, default_value_t = Probe::DryRun, value_name = "PROBE", help_heading = "Waiting")]
     pub probe: Probe,
     /// Output format
-    #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
+    #[arg(short = 'o', long, value_enum, value_name = "FORMAT", help_heading = "Output")]
     pub output: Option<ReportFormat>,
 }
 
@@ -316,36 +348,48 @@ Examples:
   # Everything that is Terminating in the namespace
   kubectl cascade diagnose -n ci
   # One object
-  kubectl cascade diagnose pod/build-1")]
+  kubectl cascade diagnose pod/build-1
+  # A namespace, and what in it does not go
+  kubectl cascade diagnose namespace/ci
+  # Is the garbage collector at work? Makes two small objects to see
+  kubectl cascade diagnose -n ci --probe canary")]
 pub struct DiagnoseArgs {
     /// Which objects; without any, everything that is Terminating
     #[command(flatten)]
     pub target: TargetArgs,
     /// Time between the two looks
-    #[arg(long, default_value = "3s", value_name = "DURATION", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        default_value = "3s",
+        value_name = "DURATION",
+        allow_hyphen_values = true,
+        help_heading = "Diagnosis"
+    )]
     pub observe: String,
     /// An object that is not there is no error
     #[arg(long)]
     pub ignore_not_found: bool,
     /// How far probes may go
-    #[arg(long, value_enum, default_value_t = Probe::DryRun, value_name = "PROBE")]
+    #[arg(long, value_enum, default_value_t = Probe::DryRun, value_name = "PROBE",
+          help_heading = "Diagnosis")]
     pub probe: Probe,
     /// Output format
-    #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
+    #[arg(short = 'o', long, value_enum, value_name = "FORMAT", help_heading = "Output")]
     pub output: Option<ReportFormat>,
 }
 
 /// `release`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Removing a finalizer skips the clean-up that it stands for. `kubectl cascade diagnose` names safer ways.
+Removing a finalizer skips the clean-up that it stands for. `kubectl cascade
+diagnose` names safer ways.
 
 Examples:
   # The only finalizer of an object; asks for its name
   kubectl cascade release database/orders
   # One of several
   kubectl cascade release database/orders --finalizer example.com/backup
-  # In a script: once without --confirm, which prints the command with the digest to confirm
+  # In a script: the first time without --confirm prints the digest to confirm
   kubectl cascade release database/orders --confirm 0123456789abcdef")]
 pub struct ReleaseArgs {
     /// Which object
@@ -358,7 +402,7 @@ pub struct ReleaseArgs {
     #[arg(long, value_name = "DIGEST")]
     pub confirm: Option<String>,
     /// Output format
-    #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
+    #[arg(short = 'o', long, value_enum, value_name = "FORMAT", help_heading = "Output")]
     pub output: Option<ReleaseFormat>,
 }
 
@@ -376,7 +420,9 @@ Examples:
   # Pods of Jobs that were deleted without a policy, and other left-overs
   kubectl cascade orphans -n batch
   # In a script: exit code 3 when there are some
-  kubectl cascade orphans -A --exit-code -o json")]
+  kubectl cascade orphans -A --exit-code -o json
+  # Of a saved cluster, without a server
+  kubectl get all -A -o json | kubectl cascade orphans --snapshot -")]
 pub struct OrphansArgs {
     /// Look in all namespaces
     #[arg(short = 'A', long)]
@@ -389,7 +435,7 @@ pub struct OrphansArgs {
     #[arg(long, value_name = "FILE|-")]
     pub snapshot: Option<String>,
     /// Output format
-    #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
+    #[arg(short = 'o', long, value_enum, value_name = "FORMAT", help_heading = "Output")]
     pub output: Option<ReportFormat>,
 }
 
@@ -420,12 +466,20 @@ pub enum Shell {
 
 /// `version`
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  # Of the plugin and of the server
+  kubectl cascade version
+  # Of the plugin alone; no kubeconfig is read
+  kubectl cascade version --client
+  # For a bug report
+  kubectl cascade version -o json")]
 pub struct VersionArgs {
     /// Only the plugin's own version, without asking the server
     #[arg(long)]
     pub client: bool,
     /// Output format
-    #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
+    #[arg(short = 'o', long, value_enum, value_name = "FORMAT", help_heading = "Output")]
     pub output: Option<VersionFormat>,
 }
 

@@ -14,20 +14,17 @@ use crate::render::notes;
 /// The server does not answer (unless `--client`), or standard output cannot be written to.
 pub async fn run(cli: &Cli, args: &VersionArgs) -> Result<ExitCode, Failure> {
     let client = env!("CARGO_PKG_VERSION");
-    let session = Session::open(cli).await;
-    let (server, trouble) = match &session {
-        _ if args.client => (None, None),
-        Err(failure) => (None, Some(failure.clone())),
-        Ok(session) => match server_version(session).await {
-            Ok(version) => (Some(version), None),
-            Err(failure) => (None, Some(failure)),
-        },
-    };
-    print(args, client, server.as_deref())?;
-    match trouble {
-        Some(failure) => Err(failure),
-        None => Ok(ExitCode::Done),
+    if args.client {
+        // Asks nobody: it must work where there is no cluster, and where a kubeconfig is broken.
+        print(args, client, None)?;
+        return Ok(ExitCode::Done);
     }
+    let answer = match Session::open(cli).await {
+        Ok(session) => server_version(&session).await,
+        Err(failure) => Err(failure),
+    };
+    print(args, client, answer.as_deref().ok())?;
+    answer.map(|_| ExitCode::Done)
 }
 
 fn print(args: &VersionArgs, client: &str, server: Option<&str>) -> Result<(), Failure> {

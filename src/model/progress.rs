@@ -12,6 +12,10 @@ use super::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, ObjectRef, T
 const RATE_WINDOW_SECONDS: i64 = 15;
 /// A summary names at most so many of the objects that are still there.
 const MOST_NAMED: usize = 64;
+/// So many siblings alike are named one by one.
+const MOST_ALIKE: usize = 3;
+/// A summary looks at no more objects, as it is made many times a second.
+const MOST_LOOKED_AT: usize = 2000;
 
 /// What was seen of the cluster.
 #[derive(Debug, Clone)]
@@ -69,11 +73,13 @@ pub struct Summary {
     pub joined: usize,
 }
 
-/// One doomed object that is still there.
+/// One doomed object that is still there, or several siblings of which the same is to be said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remaining {
-    /// The object.
+    /// The object; the first one of several.
     pub reference: ObjectRef,
+    /// How many it stands for: 1, or more than three of one kind.
+    pub count: usize,
     /// How deep it hangs below a target; a target itself is 0.
     pub depth: usize,
     /// What it waits for, for example `waits for finalizer a/b`; empty where nothing is known. May hold texts of
@@ -415,20 +421,42 @@ impl Progress {
         self.doomed.values().filter(|tracked| !tracked.gone)
     }
 
+    /// The first few that are left, siblings alike taken together, so that what holds the others comes into view.
+    fn named(&self, now: Timestamp) -> Vec<Remaining> {
+        let left = self.order.iter().map(|uid| &self.doomed[uid]).filter(|tracked| !tracked.gone);
+        let mut runs: Vec<Vec<Remaining>> = Vec::new();
+        for tracked in left.take(MOST_LOOKED_AT) {
+            let reference = tracked.object.reference();
+            let next =
+                Remaining { reference, count: 1, depth: tracked.depth, why: self.why(&tracked.object, now) };
+            let is_alike = |other: &Remaining| {
+                let (one, other_one) = (&next.reference, &other.reference);
+                (&one.kind, &one.api_version, &one.namespace)
+                    == (&other_one.kind, &other_one.api_version, &other_one.namespace)
+                    && (next.depth, &next.why) == (other.depth, &other.why)
+            };
+            if let Some(run) = runs.last_mut()
+                && run.last().is_some_and(is_alike)
+            {
+                run.push(next);
+            } else if runs.len() < MOST_NAMED {
+                runs.push(vec![next]);
+            } else {
+                break;
+            }
+        }
+        let together = |run: Vec<Remaining>| {
+            let count = run.len();
+            let shown = if count > MOST_ALIKE { 1 } else { count };
+            let each = if count > MOST_ALIKE { count } else { 1 };
+            run.into_iter().take(shown).map(move |remaining| Remaining { count: each, ..remaining })
+        };
+        runs.into_iter().flat_map(together).collect()
+    }
+
     /// What a person wants to know now.
     pub fn summary(&self, now: Timestamp) -> Summary {
-        let remaining = self
-            .order
-            .iter()
-            .map(|uid| &self.doomed[uid])
-            .filter(|tracked| !tracked.gone)
-            .take(MOST_NAMED)
-            .map(|tracked| Remaining {
-                reference: tracked.object.reference(),
-                depth: tracked.depth,
-                why: self.why(&tracked.object, now),
-            })
-            .collect();
+        let remaining = self.named(now);
         let successors: BTreeSet<&Uid> = self.recreated.values().map(|object| &object.uid).collect();
         let rate_per_second = self.rate(now);
         let left = self.doomed.len() - self.gone;
@@ -537,6 +565,26 @@ mod tests {
         assert!(!progress.observe(seen("ConfigMap/o finalizer=a/h terminating label=x=y"), after(3)));
         assert!(progress.observe(seen("ConfigMap/o terminating"), after(4)));
         assert_eq!(progress.last_change(), after(4));
+    }
+
+    #[test]
+    fn many_siblings_alike_are_told_as_one_and_few_by_name() {
+        let dependents = |count: usize| {
+            let secrets: String = (0..count).map(|n| format!("Secret/s{n} <- ConfigMap/o!\n")).collect();
+            format!("ConfigMap/o\n{secrets}Pod/p finalizer=a/h terminating <- ConfigMap/o!")
+        };
+        let told = |count| {
+            let left = follow(&dependents(count), "ConfigMap/o").summary(after(1)).remaining;
+            left.into_iter().map(|one| (one.reference.kind, one.count)).collect::<Vec<_>>()
+        };
+        let one = |kind: &str, count| (kind.to_owned(), count);
+        let mut few = told(3);
+        few.sort();
+        let secrets = vec![one("Secret", 1); 3];
+        assert_eq!(few, [vec![one("ConfigMap", 1), one("Pod", 1)], secrets].concat());
+        let mut many = told(100);
+        many.sort();
+        assert_eq!(many, [one("ConfigMap", 1), one("Pod", 1), one("Secret", 100)]);
     }
 
     #[test]

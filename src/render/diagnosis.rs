@@ -6,7 +6,7 @@ use std::io;
 
 use super::gaps::write_gaps;
 use super::look::{Look, Role};
-use super::text::{Line, write_paragraph};
+use super::text::{Line, write_item, write_paragraph};
 use crate::model::diagnosis::{
     Actor, Cause, Diagnosis, Evidence, Finding, Remedy, State, Unchecked, Verdict,
 };
@@ -186,7 +186,7 @@ pub(super) fn write_evidence(out: &mut impl io::Write, look: Look, evidence: &[E
 /// Ways out, numbered.
 pub(super) fn write_remedies(out: &mut impl io::Write, look: Look, remedies: &[Remedy]) -> io::Result<()> {
     for (position, remedy) in remedies.iter().enumerate() {
-        write_paragraph(out, look, 2, Role::Plain, &format!("{}. {}", position + 1, remedy.text))?;
+        write_item(out, look, &format!("  {}. ", position + 1), Role::Plain, &remedy.text)?;
         if let Some(command) = &remedy.command {
             // One line however long: it is to be copied.
             Line::new().plain("     ").styled(Role::Command, command).write(out, look)?;

@@ -55,7 +55,7 @@ fn write_counts(
         let mut line = Line::new().styled(role, text.replace("{}", &number(objects.len(), "object")));
         line.push(Role::Plain, ": ");
         line.append(by_kind(look, graph, &objects));
-        line.write(out, look)
+        line.write_wrapped(out, look, 4)
     };
     let doomed = format!("{{}} will be deleted (policy {})", forecast.policy.as_str());
     line(Role::Bad, &doomed, &|entry| entry.fate.is_doomed())?;

@@ -128,20 +128,20 @@ fn region(look: Look, summary: &Summary, rows: usize) -> Vec<String> {
     let mut lines = vec![bar.cut(look).render(look)];
     let room = MOST_LINES.min(rows.saturating_sub(2));
     let left = summary.total.saturating_sub(summary.gone);
-    let shown = if left > room { room.saturating_sub(1) } else { room }.min(summary.remaining.len());
+    let named = |lines: usize| summary.remaining.iter().take(lines).map(|one| one.count).sum::<usize>();
+    let shown = if left > named(room) { room.saturating_sub(1) } else { room }.min(summary.remaining.len());
     let names = names(summary);
     for remaining in &summary.remaining[..shown] {
         let indent = "  ".repeat(remaining.depth.min(10) + 1);
-        let mut line = Line::new().plain(indent).plain(names.of_object(&remaining.reference));
+        let mut line = Line::new().plain(indent).plain(name(look, &names, remaining));
         if !remaining.why.is_empty() {
             line.push(Role::Dim, format!(": {}", remaining.why));
         }
         lines.push(line.cut(look).render(look));
     }
-    if left > shown && room > 0 {
-        lines.push(
-            Line::new().styled(Role::Dim, format!("  and {} more", thousands(left - shown))).render(look),
-        );
+    let more = left.saturating_sub(named(shown));
+    if more > 0 && room > 0 {
+        lines.push(Line::new().styled(Role::Dim, format!("  and {} more", thousands(more))).render(look));
     }
     lines
 }
@@ -181,7 +181,7 @@ impl Lines {
         } else if now.duration_since(self.last_reminder) >= BETWEEN_REMINDERS && !summary.remaining.is_empty()
         {
             self.last_reminder = now;
-            self.write(look, &reminder(summary), now);
+            self.write(look, &reminder(look, summary), now);
         }
     }
 
@@ -193,16 +193,25 @@ impl Lines {
 }
 
 /// `still waiting for Pod/a (waits for finalizer a/b), Job/c and 3 more`.
-fn reminder(summary: &Summary) -> String {
+fn reminder(look: Look, summary: &Summary) -> String {
     let names = names(summary);
     let named = |remaining: &Remaining| {
-        let name = names.of_object(&remaining.reference);
+        let name = name(look, &names, remaining);
         if remaining.why.is_empty() { name } else { format!("{name} ({})", remaining.why) }
     };
-    let shown: Vec<String> = summary.remaining.iter().take(MOST_NAMES).map(named).collect();
-    let more = summary.total.saturating_sub(summary.gone).saturating_sub(shown.len());
+    let shown = &summary.remaining[..summary.remaining.len().min(MOST_NAMES)];
+    let told: usize = shown.iter().map(|remaining| remaining.count).sum();
+    let more = summary.total.saturating_sub(summary.gone).saturating_sub(told);
     let more = if more > 0 { format!(" and {} more", thousands(more)) } else { String::new() };
-    format!("still waiting for {}{more}", shown.join(", "))
+    format!("still waiting for {}{more}", shown.iter().map(named).collect::<Vec<_>>().join(", "))
+}
+
+/// `Pod/a`, or `Pod ×97`.
+fn name(look: Look, names: &Names, remaining: &Remaining) -> String {
+    match remaining.count {
+        1 => names.of_object(&remaining.reference),
+        more => format!("{} {}{}", remaining.reference.kind, look.times(), thousands(more)),
+    }
 }
 
 #[cfg(test)]
@@ -213,7 +222,7 @@ mod tests {
     use crate::model::testing::graph;
 
     fn remaining(name: &str, depth: usize, why: &str) -> Remaining {
-        Remaining { reference: graph(name).object(0).reference(), depth, why: why.to_owned() }
+        Remaining { reference: graph(name).object(0).reference(), count: 1, depth, why: why.to_owned() }
     }
 
     fn summary() -> Summary {
@@ -276,6 +285,25 @@ mod tests {
         summary.gone = 1045;
         summary.remaining.truncate(5);
         assert_eq!(region(Look::PLAIN, &summary, 50).len(), 6);
+    }
+
+    #[test]
+    fn siblings_alike_are_one_line_and_count_as_all_of_them() {
+        let mut summary = summary();
+        summary.remaining.truncate(1);
+        summary.remaining.push(Remaining { count: 235, ..remaining("Pod/p0", 1, "not marked yet") });
+        summary.remaining.push(remaining("Secret/s", 1, "waits for finalizer a/b"));
+        insta::assert_snapshot!(region(Look::PLAIN, &summary, 24)[1..].join("\n"), @r"
+          Job/a: 2 blocking dependents
+            Pod ×235: not marked yet
+            Secret/s: waits for finalizer a/b
+          and 1 more
+        ");
+        assert_eq!(
+            reminder(Look::PLAIN, &summary),
+            "still waiting for Job/a (2 blocking dependents), Pod ×235 (not marked yet), Secret/s (waits for \
+             finalizer a/b) and 1 more"
+        );
     }
 
     #[test]

@@ -99,6 +99,38 @@ impl Line {
         writeln!(out, "{}", self.render(look))
     }
 
+    /// Writes it with a line end, wrapped at spaces where the terminal's width is known; lines after the first are
+    /// indented.
+    pub(super) fn write_wrapped(self, out: &mut impl io::Write, look: Look, indent: usize) -> io::Result<()> {
+        let Some(limit) = look.width.filter(|limit| self.width() > *limit) else {
+            return self.write(out, look);
+        };
+        // A word may have several colours.
+        let mut words = vec![Self::new()];
+        for (role, text) in &self.spans {
+            for (position, part) in text.split(' ').enumerate() {
+                if position > 0 {
+                    words.push(Self::new());
+                }
+                if let Some(word) = words.last_mut() {
+                    word.push(*role, part);
+                }
+            }
+        }
+        let (mut line, mut has_word) = (Self::new(), false);
+        for (position, word) in words.into_iter().enumerate() {
+            if has_word && line.width() + 1 + word.width() > limit {
+                line.write(out, look)?;
+                line = Self::new().plain(" ".repeat(indent));
+            } else if position > 0 {
+                line.push(Role::Plain, " ");
+            }
+            has_word |= !word.is_empty();
+            line.append(word);
+        }
+        line.write(out, look)
+    }
+
     /// Cuts it to the width of the terminal.
     #[must_use]
     pub(super) fn cut(mut self, look: Look) -> Self {
@@ -137,17 +169,34 @@ pub(super) fn write_paragraph(
     role: Role,
     text: &str,
 ) -> io::Result<()> {
-    let space = " ".repeat(indent);
+    write_item(out, look, &" ".repeat(indent), role, text)
+}
+
+/// The same behind a lead of ours, such as a number; what follows stands below the text, not below the lead.
+pub(super) fn write_item(
+    out: &mut impl io::Write,
+    look: Look,
+    lead: &str,
+    role: Role,
+    text: &str,
+) -> io::Result<()> {
+    let indent = lead.width();
     let room = look.width.map_or(usize::MAX, |width| width.saturating_sub(indent).max(20));
+    let mut space = lead.to_owned();
+    let mut write = |text: &str| {
+        Line::new().plain(&space).styled(role, text).write(out, look)?;
+        space = " ".repeat(indent);
+        Ok::<(), io::Error>(())
+    };
     for whole in sanitize::lines(text) {
         if whole.width() <= room {
-            Line::new().plain(&space).styled(role, &whole).write(out, look)?;
+            write(&whole)?;
             continue;
         }
         let mut part = String::new();
         for word in whole.split(' ') {
             if !part.is_empty() && part.width() + 1 + word.width() > room {
-                Line::new().plain(&space).styled(role, &part).write(out, look)?;
+                write(&part)?;
                 part.clear();
             }
             if !part.is_empty() {
@@ -155,7 +204,7 @@ pub(super) fn write_paragraph(
             }
             part.push_str(word);
         }
-        Line::new().plain(&space).styled(role, &part).write(out, look)?;
+        write(&part)?;
     }
     Ok(())
 }
@@ -170,6 +219,26 @@ pub(super) fn written(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_too_long_for_the_terminal_goes_on_below() {
+        let line =
+            || Line::new().styled(Role::Bad, "  5 objects go: ").plain("Pod").plain(" ×3, ConfigMap ×2");
+        let wrapped = |width| written(|out| line().write_wrapped(out, Look { width, ..Look::PLAIN }, 4));
+        assert_eq!(wrapped(Some(24)), "  5 objects go: Pod ×3,\n    ConfigMap ×2\n");
+        assert_eq!(wrapped(Some(40)), "  5 objects go: Pod ×3, ConfigMap ×2\n");
+        assert_eq!(wrapped(None), "  5 objects go: Pod ×3, ConfigMap ×2\n");
+        // A word that fits nowhere stands alone.
+        assert_eq!(wrapped(Some(8)), "  5\n    objects\n    go:\n    Pod\n    ×3,\n    ConfigMap\n    ×2\n");
+    }
+
+    #[test]
+    fn a_text_behind_a_number_stays_beside_it() {
+        let look = Look { width: Some(25), ..Look::PLAIN };
+        let text =
+            written(|out| write_item(out, look, " 1. ", Role::Plain, "one two three four five six\nseven"));
+        assert_eq!(text, " 1. one two three four\n    five six\n    seven\n");
+    }
 
     #[test]
     fn whatever_enters_a_line_is_harmless() {

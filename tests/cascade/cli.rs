@@ -174,6 +174,9 @@ fn the_short_help_of_wait_reads_like_this() {
                    --all
 
     Options:
+      -h, --help  Print help (see more with '--help')
+
+    Target:
       -l, --selector <LABELS>
               Only objects with these labels
           --field-selector <FIELDS>
@@ -188,6 +191,8 @@ fn the_short_help_of_wait_reads_like_this() {
       -A, --all-namespaces
               Look in all namespaces; beside a named target: for its dependents and
               blockers (the target is in that of -n)
+
+    Waiting:
           --timeout <DURATION>
               Give up after this time; 0 never does [default: 0s]
           --stall-timeout <DURATION>
@@ -195,10 +200,9 @@ fn the_short_help_of_wait_reads_like_this() {
           --probe <PROBE>
               How far probes may go when a stall is diagnosed [default: dry-run]
               [possible values: read, dry-run, canary]
-      -o, --output <FORMAT>
-              Output format [possible values: json, name]
-      -h, --help
-              Print help (see more with '--help')
+
+    Output:
+      -o, --output <FORMAT>  Output format [possible values: json, name]
     "#);
 }
 

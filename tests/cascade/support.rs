@@ -109,6 +109,17 @@ impl World {
         self.plane
     }
 
+    /// Whether the server has what Kubernetes has since this minor version; says so where a test cannot run without.
+    pub fn has_since(&self, minor: u32, what: &str) -> bool {
+        let is_there = self.plane.minor().unwrap() >= minor;
+        if !is_there {
+            // Not by a macro: the test harness would keep it to itself.
+            let _ =
+                writeln!(std::io::stderr(), "skipped: {} needs Kubernetes 1.{minor}: {what}", self.namespace);
+        }
+        is_there
+    }
+
     /// The real kubectl, as admin.
     pub fn kubectl(&self) -> &Kubectl {
         self.plane.kubectl()

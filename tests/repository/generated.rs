@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::{env, fs};
 
 use clap::{Arg, Args, Command, CommandFactory as _};
@@ -275,6 +276,71 @@ fn what_is_generated_is_what_the_command_line_says() {
         }
     }
     assert!(stale.is_empty(), "run `cargo xtask docs`: {stale:?} are not what the command line says");
+}
+
+/// The root and its verbs.
+fn commands() -> Vec<Command> {
+    let root = command();
+    let verbs: Vec<Command> = verbs(&root).cloned().collect();
+    std::iter::once(root).chain(verbs).collect()
+}
+
+#[test]
+fn help_fits_a_terminal_of_80_columns() {
+    for mut command in commands() {
+        let name = command.get_name().to_owned();
+        for help in [command.render_help(), command.render_long_help()] {
+            let help = help.to_string();
+            let wide: Vec<&str> = help.lines().filter(|line| line.chars().count() > 80).collect();
+            assert!(wide.is_empty(), "{name}: {wide:#?}");
+            assert!(help.lines().count() > 10, "{name}: {help}");
+        }
+    }
+}
+
+#[test]
+fn every_verb_says_what_it_is_for_and_shows_examples() {
+    for verb in verbs(&command()) {
+        let name = verb.get_name();
+        assert!(plain(verb.get_about()).len() > 20, "{name} has no description");
+        let examples = examples(verb);
+        assert!(examples.len() > 1, "{name} has no examples");
+        for (comment, command) in examples {
+            assert!(!comment.is_empty() && command.contains("cascade"), "{name}: {command}");
+        }
+    }
+}
+
+/// `Options:` holds what every command has; what is a verb's own is in a group that says what it is about.
+#[test]
+fn the_flags_of_a_verb_with_many_are_in_groups() {
+    for verb in verbs(&command()) {
+        let own = |arg: &&Arg| is_shown(arg) && !arg.is_global_set() && arg.get_help_heading().is_none();
+        let loose: Vec<String> = verb.get_arguments().filter(own).map(spelling).collect();
+        assert!(loose.len() < 4, "{}: {loose:?}", verb.get_name());
+    }
+}
+
+#[test]
+fn man_renders_the_pages_without_a_warning() {
+    let has_man = std::process::Command::new("man").arg("--version").output();
+    if !has_man.is_ok_and(|output| output.status.success()) {
+        let _ = std::io::stderr().write_all(b"skipped: there is no program man to render the manual pages\n");
+        return;
+    }
+    for (path, _) in manual() {
+        let rendered = std::process::Command::new("man")
+            .args(["--warnings", "-E", "UTF-8", "-l"])
+            .arg(root().join(&path))
+            .env("MANWIDTH", "80")
+            .env("LC_ALL", "C.UTF-8")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&rendered.stdout);
+        let warnings = String::from_utf8_lossy(&rendered.stderr);
+        assert!(rendered.status.success() && warnings.is_empty(), "{path}: {warnings}");
+        assert!(text.contains("EXIT STATUS") && text.lines().count() > 40, "{path}: {text}");
+    }
 }
 
 #[test]

@@ -1,7 +1,11 @@
-//! What a contributor runs: `cargo xtask test`, `demo`, `bench`, `docs`, `fuzz-forecast`.
+//! What a contributor runs: `cargo xtask test`, `demo`, `bench`, `docs`, `fuzz-forecast`, `pictures`, `dist`.
 
+#[cfg(unix)]
 mod demo;
+mod dist;
 mod fuzz;
+#[cfg(unix)]
+mod pictures;
 mod steps;
 
 use std::io::{self, Write as _};
@@ -21,11 +25,25 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Task {
     /// Check everything as CI does: the servers, the format, the lints, all tests.
-    Test,
+    Test {
+        /// Test against servers of this version, such as v1.30.14, instead of the newest; they are built when they are
+        /// missing. Only the tests are run.
+        #[arg(long, value_name = "VERSION")]
+        kubernetes: Option<String>,
+    },
+    /// Build the servers where they are missing.
+    #[command(hide = true)]
+    Servers,
     /// Write what is generated from the command line: man/ and the README's tables.
     Docs,
     /// Show the plugin at work on a real control plane.
+    #[cfg(unix)]
     Demo(demo::Arguments),
+    /// Make the documentation's pictures from real runs: docs/pictures/.
+    #[cfg(unix)]
+    Pictures,
+    /// Pack a release: archive, sum and krew's manifest in target/dist.
+    Dist(dist::Arguments),
     /// Compare the forecast with the real collector on random ownership graphs.
     FuzzForecast(fuzz::Arguments),
     /// Measure the plugin on a control plane of its own; `--help` after `--` tells what.
@@ -38,9 +56,15 @@ enum Task {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
-        Task::Test => steps::test(),
+        Task::Test { kubernetes: None } => steps::test(),
+        Task::Test { kubernetes: Some(version) } => steps::test_on(&version),
+        Task::Servers => steps::servers(),
         Task::Docs => steps::docs(),
+        #[cfg(unix)]
         Task::Demo(arguments) => demo::run(&arguments),
+        #[cfg(unix)]
+        Task::Pictures => pictures::run(),
+        Task::Dist(arguments) => dist::run(&arguments),
         Task::FuzzForecast(arguments) => fuzz::run(&arguments),
         Task::Bench { arguments } => steps::bench(&arguments),
     };

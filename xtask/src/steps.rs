@@ -20,6 +20,32 @@ pub(crate) fn test() -> Result<(), Error> {
     say(&format!("everything passed in {:.0} s", began.elapsed().as_secs_f64()))
 }
 
+/// All tests against servers of another version. Builds them in a process of its own, as the version is asked for by
+/// its environment.
+pub(crate) fn test_on(version: &str) -> Result<(), Error> {
+    let version = if version.starts_with('v') { version.to_owned() } else { format!("v{version}") };
+    let asked = [(control_plane::KUBERNETES, version.as_str())];
+    let began = Instant::now();
+    step(&format!("build the servers of {version} where they are missing"), || {
+        run_cargo(&["run", "--quiet", "--package", "xtask", "--", "servers"], &asked)
+    })?;
+    step(&format!("cargo test on {version}"), || {
+        run_cargo(&["test", "--workspace", "--no-fail-fast"], &asked)
+    })?;
+    say(&format!("everything passed on {version} in {:.0} s", began.elapsed().as_secs_f64()))
+}
+
+/// Builds the servers where they are missing, and says which.
+pub(crate) fn servers() -> Result<(), Error> {
+    let binaries = control_plane::binaries()?;
+    let server = binaries.path("kube-apiserver");
+    say(&format!(
+        "Kubernetes {} in {}",
+        control_plane::kubernetes()?,
+        server.parent().unwrap_or(&server).display()
+    ))
+}
+
 /// Writes the generated documentation. The tests that compare it know what belongs there; they write it, too.
 pub(crate) fn docs() -> Result<(), Error> {
     let test = "generated::what_is_generated_is_what_the_command_line_says";

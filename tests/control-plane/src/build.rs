@@ -1,9 +1,13 @@
 //! Builds the servers from their Go modules, once for each version of them.
 //!
-//! The two modules beside this crate (`servers` and `kwok`) pin every version. A build lands in
-//! `target/control-plane/<module>-<key>/`, where the key covers the module's `go.mod` and `go.sum`, the Go release
-//! and the platform: whoever changes one of them gets a new build, everyone else the cached one.
+//! The modules beside this crate (`servers`, `etcd`, `kwok`, and `krew` for the packaging) pin every version. A build
+//! lands in `target/control-plane/<module>-<key>/`, where the key covers the module's `go.mod` and `go.sum`, the Go
+//! release and the platform: whoever changes one of them gets a new build, everyone else the cached one.
+//!
+//! Older servers are built on demand, `CASCADE_TEST_KUBERNETES=v1.30.14`. Their module is written below `target/`:
+//! what Kubernetes requires of its own libraries stands in its `go.mod`, and one release of them all has one version.
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -26,7 +30,6 @@ const SERVERS: Module = Module {
     name: "servers",
     of: "k8s.io/kubernetes",
     programs: &[
-        ("server", "etcd", "go.etcd.io/etcd/server/v3"),
         ("kube-apiserver", "kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
         (
             "kube-controller-manager",
@@ -38,11 +41,31 @@ const SERVERS: Module = Module {
     ],
 };
 
+/// A module of its own, so that servers of every version can share it.
+const ETCD: Module = Module {
+    name: "etcd",
+    of: "go.etcd.io/etcd/server/v3",
+    programs: &[("server", "etcd", "go.etcd.io/etcd/server/v3")],
+};
+
 const KWOK: Module = Module {
     name: "kwok",
     of: "sigs.k8s.io/kwok",
     programs: &[("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok")],
 };
+
+/// What installs the plugin as its users do, and what the plugin index asks of its manifest.
+const KREW: Module = Module {
+    name: "krew",
+    of: "sigs.k8s.io/krew",
+    programs: &[
+        ("krew", "krew", "sigs.k8s.io/krew/cmd/krew"),
+        ("validate-krew-manifest", "validate-krew-manifest", "sigs.k8s.io/krew/cmd/validate-krew-manifest"),
+    ],
+};
+
+/// Asks for servers of another version than the one that `servers/go.mod` pins.
+pub const KUBERNETES: &str = "CASCADE_TEST_KUBERNETES";
 
 /// The stages that kwok plays, as folders of its module. Job Pods complete, others run until they are deleted.
 const STAGES: &[&str] =
@@ -52,6 +75,7 @@ const STAGES: &[&str] =
 #[derive(Clone, Debug)]
 pub struct Binaries {
     servers: PathBuf,
+    etcd: PathBuf,
     kwok: PathBuf,
 }
 
@@ -59,7 +83,12 @@ impl Binaries {
     /// The path of one program: `etcd`, `kube-apiserver`, `kube-controller-manager`, `kube-scheduler`, `kubectl`
     /// or `kwok`.
     pub fn path(&self, program: &str) -> PathBuf {
-        if program == "kwok" { self.kwok.join(program) } else { self.servers.join(program) }
+        let folder = match program {
+            "etcd" => &self.etcd,
+            "kwok" => &self.kwok,
+            _ => &self.servers,
+        };
+        folder.join(program)
     }
 
     /// The files that tell kwok how its nodes and Pods behave.
@@ -82,7 +111,50 @@ impl Binaries {
 /// # Errors
 /// When Go is missing or too old, a build fails, or the target folder cannot be written.
 pub fn binaries() -> Result<Binaries, Error> {
-    Ok(Binaries { servers: built(&SERVERS)?, kwok: built(&KWOK)? })
+    let servers = match other_kubernetes()? {
+        Some(version) => built_version(&version)?,
+        None => built(&SERVERS)?,
+    };
+    Ok(Binaries { servers, etcd: built(&ETCD)?, kwok: built(&KWOK)? })
+}
+
+/// The folder of `krew` and `validate-krew-manifest`, built where they are missing.
+///
+/// # Errors
+/// As for [`binaries`].
+pub fn krew() -> Result<PathBuf, Error> {
+    built(&KREW)
+}
+
+/// The version of Kubernetes that [`binaries`] gives, such as `v1.37.2`.
+///
+/// # Errors
+/// When [`KUBERNETES`] holds no version, or the pinned one cannot be read.
+pub fn kubernetes() -> Result<String, Error> {
+    if let Some(version) = other_kubernetes()? {
+        return Ok(version);
+    }
+    let manifest = read(&source(&SERVERS).join("go.mod"))?;
+    pinned(&manifest, SERVERS.of)
+        .map(str::to_owned)
+        .ok_or_else(|| Error::new(format!("no version of {} is pinned", SERVERS.of)))
+}
+
+/// What [`KUBERNETES`] asks for.
+fn other_kubernetes() -> Result<Option<String>, Error> {
+    match std::env::var(KUBERNETES) {
+        Ok(version) if minor(&version).is_some() => Ok(Some(version)),
+        Ok(version) => Err(Error::new(format!("{KUBERNETES} is \"{version}\", which is no version"))
+            .with_hint("a released one, such as v1.30.14")),
+        Err(_) => Ok(None),
+    }
+}
+
+/// 30, of `v1.30.14`.
+pub(crate) fn minor(version: &str) -> Option<u32> {
+    let mut parts = version.strip_prefix("v1.")?.split('.');
+    let (minor, patch) = (parts.next()?.parse().ok()?, parts.next()?.parse::<u32>().ok());
+    (patch.is_some() && parts.next().is_none()).then_some(minor)
 }
 
 /// The workspace this crate was compiled in.
@@ -99,43 +171,81 @@ pub fn target() -> PathBuf {
     }
 }
 
+fn source(module: &Module) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(module.name)
+}
+
 fn built(module: &Module) -> Result<PathBuf, Error> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(module.name);
-    let platform = go(&source, &["env", "GOVERSION", "GOOS", "GOARCH"])?;
+    let source = source(module);
     let manifest = read(&source.join("go.mod"))?;
     let sums = read(&source.join("go.sum"))?;
+    let version = pinned(&manifest, module.of).ok_or_else(|| {
+        Error::new(format!("{} pins no version of {}", source.join("go.mod").display(), module.of))
+    })?;
+    let platform = platform()?;
     let key = fingerprint(&[&manifest, &sums, &platform]);
+    let name = format!("{}-{key:016x}", module.name);
+    cached(module.name, &name, |building| {
+        build(module, version, &platform, Sources::Pinned(&source), building)
+    })
+}
 
+/// Servers of a version that no module here pins.
+fn built_version(version: &str) -> Result<PathBuf, Error> {
+    let platform = platform()?;
+    let key = fingerprint(&[version, &platform]);
+    let name = format!("{}-{version}-{key:016x}", SERVERS.name);
+    cached(SERVERS.name, &name, |building| build(&SERVERS, version, &platform, Sources::Written, building))
+}
+
+/// The Go release and what it builds for.
+fn platform() -> Result<String, Error> {
+    go(&workspace(), &["env", "GOVERSION", "GOOS", "GOARCH"])
+}
+
+/// The folder of this name in the cache, filled by `fill` where it is missing.
+fn cached(lock: &str, name: &str, fill: impl FnOnce(&Path) -> Result<(), Error>) -> Result<PathBuf, Error> {
     let cache = target().join("control-plane");
     fs::create_dir_all(&cache).map_err(Error::doing(format!("cannot create {}", cache.display())))?;
-    let done = cache.join(format!("{}-{key:016x}", module.name));
+    let done = cache.join(name);
     if done.is_dir() {
         return Ok(done);
     }
 
     // The lock is released when the file is closed, also when this process is killed.
-    let lock = cache.join(format!("{}.lock", module.name));
+    let lock = cache.join(format!("{lock}.lock"));
     let lock = File::create(&lock)
         .and_then(|file| file.lock().map(|()| file))
         .map_err(Error::doing(format!("cannot lock {}", lock.display())))?;
     if !done.is_dir() {
-        build(module, &source, &manifest, &platform, &cache, &done)?;
+        let building = tempfile::Builder::new()
+            .prefix("building-")
+            .tempdir_in(&cache)
+            .map_err(Error::doing(format!("cannot create a folder in {}", cache.display())))?;
+        fill(building.path())?;
+        // Readers look for the folder without the lock, so that it must appear whole.
+        let building = building.keep();
+        fs::rename(&building, &done).map_err(Error::doing(format!("cannot create {}", done.display())))?;
     }
     drop(lock);
     Ok(done)
 }
 
+/// Where a build's `go.mod` is.
+enum Sources<'folder> {
+    /// Beside this crate, with the sums of all it needs.
+    Pinned(&'folder Path),
+    /// Nowhere yet.
+    Written,
+}
+
 fn build(
     module: &Module,
-    source: &Path,
-    manifest: &str,
+    version: &str,
     platform: &str,
-    cache: &Path,
-    done: &Path,
+    sources: Sources<'_>,
+    to: &Path,
 ) -> Result<(), Error> {
-    let version = pinned(manifest, module.of).ok_or_else(|| {
-        Error::new(format!("{} pins no version of {}", source.join("go.mod").display(), module.of))
-    })?;
     let names = module.programs.iter().map(|program| program.1).collect::<Vec<_>>().join(", ");
     let release = platform.lines().next().unwrap_or("go");
     note(&format!(
@@ -144,28 +254,66 @@ fn build(
     ));
     let began = Instant::now();
 
-    let building = tempfile::Builder::new()
-        .prefix("building-")
-        .tempdir_in(cache)
-        .map_err(Error::doing(format!("cannot create a folder in {}", cache.display())))?;
-    let output = format!("{}/", building.path().display());
+    // A written module gets its indirect requirements and sums from the build itself; they stay beside the programs.
+    let (source, mode) = match sources {
+        Sources::Pinned(source) => (Cow::Borrowed(source), "-mod=readonly"),
+        Sources::Written => {
+            write_module(version, &to.join("go.mod"))?;
+            (Cow::Owned(to.to_path_buf()), "-mod=mod")
+        }
+    };
+    let output = format!("{}/", to.display());
     let flags = link_flags(version);
-    let mut arguments = vec!["build", "-trimpath", "-ldflags", &flags, "-o", &output];
+    let mut arguments = vec!["build", mode, "-trimpath", "-ldflags", &flags, "-o", &output];
     arguments.extend(module.programs.iter().map(|program| program.2));
-    go(source, &arguments)?;
+    go(&source, &arguments)?;
     for (built, stored, _) in module.programs {
-        let (from, to) = (building.path().join(built), building.path().join(stored));
-        fs::rename(&from, &to).map_err(Error::doing(format!("cannot rename {}", from.display())))?;
+        let (from, stored) = (to.join(built), to.join(stored));
+        fs::rename(&from, &stored).map_err(Error::doing(format!("cannot rename {}", from.display())))?;
     }
     if module.name == KWOK.name {
-        copy_stages(source, building.path())?;
+        copy_stages(&source, to)?;
     }
-
-    // Readers look for the folder without the lock, so that it must appear whole.
-    let building = building.keep();
-    fs::rename(&building, done).map_err(Error::doing(format!("cannot create {}", done.display())))?;
     note(&format!("built {names} in {:.0} s", began.elapsed().as_secs_f64()));
     Ok(())
+}
+
+/// Writes the `go.mod` of a version of Kubernetes. Its own one takes the libraries that are developed with it from a
+/// folder of the repository; a release of v1.30.14 has published each of them as v0.30.14.
+fn write_module(version: &str, to: &Path) -> Result<(), Error> {
+    let kubernetes = format!("{}@{version}", SERVERS.of);
+    let manifest = go(&workspace(), &["list", "-m", "-f", "{{.GoMod}}", &kubernetes]).map_err(|error| {
+        error.with_hint(format!("is {version} a release of Kubernetes, and can Go reach its module proxy?"))
+    })?;
+    let libraries = staged(&read(Path::new(&manifest))?);
+    let programs = SERVERS.programs.iter().map(|program| program.2).collect();
+    let text = module_text(version, &libraries, programs);
+    fs::write(to, text).map_err(Error::doing(format!("cannot write {}", to.display())))
+}
+
+/// The libraries that Kubernetes' `go.mod` replaces by a folder of its own.
+fn staged(manifest: &str) -> Vec<String> {
+    let words = manifest.lines().map(|line| line.trim().trim_start_matches("replace ").split_whitespace());
+    words
+        .filter_map(|mut words| match (words.next(), words.next(), words.next()) {
+            (Some(name), Some("=>"), Some(folder)) if folder.starts_with("./staging/") => {
+                Some(name.to_owned())
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+fn module_text(version: &str, libraries: &[String], programs: Vec<&str>) -> String {
+    let of_libraries = version.replacen("v1.", "v0.", 1);
+    let lines = |lines: Vec<String>| lines.iter().map(|line| format!("\t{line}\n")).collect::<String>();
+    format!(
+        "module kubectl-cascade.invalid/control-plane/servers\n\ngo 1.26.0\n\ngodebug default=go1.26\n\n\
+         tool (\n{})\n\nrequire {} {version}\n\nreplace (\n{})\n",
+        lines(programs.into_iter().map(str::to_owned).collect()),
+        SERVERS.of,
+        lines(libraries.iter().map(|name| format!("{name} => {name} {of_libraries}")).collect()),
+    )
 }
 
 /// What `kubectl version` and the API server's `/version` report; without it the servers call themselves v0.0.0,
@@ -278,6 +426,25 @@ mod tests {
         assert_eq!(pinned(manifest, "k8s.io/kubernetes"), Some("v1.37.2"));
         assert_eq!(pinned(manifest, "sigs.k8s.io/kwok"), Some("v0.8.0"));
         assert_eq!(pinned(manifest, "k8s.io/api"), None);
+    }
+
+    #[test]
+    fn a_version_has_three_numbers() {
+        assert_eq!(minor("v1.30.14"), Some(30));
+        for wrong in ["1.30.14", "v1.30", "v1.x.0", "v1.30.14.1", "v2.0.0", "latest", ""] {
+            assert_eq!(minor(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_written_module_takes_the_libraries_of_the_same_release() {
+        let of_kubernetes = "module k8s.io/kubernetes\n\nreplace (\n\tk8s.io/api => ./staging/src/k8s.io/api\n\t\
+                             example.com/x => example.com/y v1.0.0\n)\n\nreplace k8s.io/kms => ./staging/src/k8s.io/kms\n";
+        let libraries = staged(of_kubernetes);
+        assert_eq!(libraries, ["k8s.io/api", "k8s.io/kms"]);
+        let text = module_text("v1.30.14", &libraries, vec!["k8s.io/kubernetes/cmd/kubectl"]);
+        assert!(text.contains("\tk8s.io/kms => k8s.io/kms v0.30.14\n"), "{text}");
+        assert_eq!(pinned(&text, "k8s.io/kubernetes"), Some("v1.30.14"));
     }
 
     #[test]

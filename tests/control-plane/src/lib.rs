@@ -17,26 +17,43 @@
 //! - there are no kubelets: kwok plays [`SIMULATED_NODE`], where Pods start and end at once and Pods of Jobs
 //!   complete. Other Node objects have nobody behind them: a Pod bound to one of them stays Terminating;
 //! - nothing is ever synced to disk.
+//!
+//! The servers need pipes, signals and process groups of Unix. Elsewhere this crate only builds, for the packaging of
+//! a release.
 
+#[cfg(unix)]
 mod api;
 mod build;
+#[cfg(unix)]
 mod certificates;
 mod error;
+#[cfg(unix)]
 mod http;
+#[cfg(unix)]
 mod kubectl;
+#[cfg(unix)]
 mod plane;
+#[cfg(unix)]
 mod supervisor;
+#[cfg(unix)]
 pub mod webhook;
 
+#[cfg(unix)]
 pub use api::{Answer, Api};
-pub use build::{Binaries, binaries, target, workspace};
+pub use build::{Binaries, KUBERNETES, binaries, krew, kubernetes, target, workspace};
 pub use error::Error;
+#[cfg(unix)]
 pub use kubectl::Kubectl;
+#[cfg(unix)]
 pub use plane::{Component, ControlPlane, Options, SIMULATED_NODE, eventually};
+#[cfg(unix)]
 pub use webhook::{Decision, Webhook};
 
 /// The program `control-plane-supervisor`; see the supervisor's module for what it is for.
 #[doc(hidden)]
 pub fn supervisor_main() -> std::process::ExitCode {
-    supervisor::main()
+    #[cfg(unix)]
+    return supervisor::main();
+    #[cfg(not(unix))]
+    std::process::ExitCode::FAILURE
 }

@@ -322,6 +322,19 @@ impl ControlPlane {
         Ok(&self.own()?.authority)
     }
 
+    /// The API server's minor version, 37 for `v1.37.2`: what a test asks that needs something newer servers have.
+    ///
+    /// # Errors
+    /// When the server does not tell.
+    pub fn minor(&self) -> Result<u32, Error> {
+        let answer = self.kubectl.run(&["get", "--raw", "/version"])?;
+        let version: Value =
+            serde_json::from_str(&answer).map_err(Error::doing("the server's version is no JSON"))?;
+        // Some clouds say "30+".
+        let minor = version["minor"].as_str().unwrap_or_default().trim_end_matches('+');
+        minor.parse().map_err(Error::doing(format!("the server's minor version is \"{minor}\"")))
+    }
+
     /// The path of a component's program.
     ///
     /// # Errors

@@ -62,7 +62,7 @@ fn pods_run_and_end_on_the_simulated_node_and_stay_on_a_bare_one() {
     let namespace = namespace(plane, "pods");
     plane
         .kubectl()
-        .apply("{apiVersion: v1, kind: Node, metadata: {name: bare}}")
+        .apply(&json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "bare" } }).to_string())
         .expect("a node with nobody behind it");
     for (name, node) in [("scheduled", None), ("bound", Some("bare"))] {
         let pod = json!({

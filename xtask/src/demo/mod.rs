@@ -6,8 +6,8 @@
 mod deployment;
 mod finalizer;
 mod job;
-mod stage;
-mod webhook;
+pub(crate) mod stage;
+pub(crate) mod webhook;
 
 use std::thread;
 

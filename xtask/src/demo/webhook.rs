@@ -18,14 +18,8 @@ fn tell(stage: &Stage<'_>) -> Result<(), Error> {
         "An image-digest resolver is a mutating webhook: at every CREATE and UPDATE of a Pod it looks up the Pod's \
          pull Secrets.",
     )?;
-    let resolver = Webhook::start(image_digest_resolver(stage.plane().api()?.clone()))?;
-    let configuration = resolver.mutating(WEBHOOK, stage.namespace(), &["CREATE", "UPDATE"], &["pods"]);
-    stage.kubectl().apply(&configuration.to_string())?;
-    // A webhook works from the moment the API server has heard of it.
-    eventually("the API server calls the webhook", Duration::from_secs(30), || {
-        stage.kubectl().run(&["run", "nobody", "--image=none", "--dry-run=server"]).ok()?;
-        (resolver.calls() > 0).then_some(())
-    })?;
+    // It answers until the story ends.
+    let _resolver = register(stage)?;
     stage.run(&format!("kubectl get mutatingwebhookconfiguration {WEBHOOK}"))?;
 
     stage.say(
@@ -53,6 +47,28 @@ fn tell(stage: &Stage<'_>) -> Result<(), Error> {
     stage.run("kubectl cascade delete pod/runner-1 --policy background --yes")?;
     stage.run("test -z \"$(kubectl get pod,secret,service -o name)\" && echo nothing is left")?;
     stage.run(&format!("kubectl delete mutatingwebhookconfiguration {WEBHOOK}")).map(drop)
+}
+
+/// Starts the resolver, and returns when the API server calls it.
+fn register(stage: &Stage<'_>) -> Result<Webhook, Error> {
+    let resolver = Webhook::start(image_digest_resolver(stage.plane().api()?.clone()))?;
+    let configuration = resolver.mutating(WEBHOOK, stage.namespace(), &["CREATE", "UPDATE"], &["pods"]);
+    stage.kubectl().apply(&configuration.to_string())?;
+    // A webhook works from the moment the API server has heard of it.
+    eventually("the API server calls the webhook", Duration::from_secs(30), || {
+        stage.kubectl().run(&["run", "nobody", "--image=none", "--dry-run=server"]).ok()?;
+        (resolver.calls() > 0).then_some(())
+    })?;
+    Ok(resolver)
+}
+
+/// The story's situation before anything is deleted. The webhook answers until it is dropped.
+pub(crate) fn set_up(stage: &Stage<'_>) -> Result<Webhook, Error> {
+    let resolver = register(stage)?;
+    stage.kubectl().apply(include_str!("../../manifests/ci-job.yaml"))?;
+    stage.kubectl().run(&["wait", "--for=condition=Ready", "pod/runner-1", "--timeout=60s"])?;
+    adopt(stage)?;
+    Ok(resolver)
 }
 
 /// Sets the ownerReferences, as the runner does once it knows the Pod's UID.
