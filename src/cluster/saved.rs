@@ -39,14 +39,17 @@ pub fn read(source: &str, text: &str, namespace: Option<&str>) -> Result<Saved, 
     // What looks like JSON may still be YAML in flow style, as long as it is one or the other.
     match json {
         Ok(documents) => {
-            documents.into_iter().try_for_each(|document| items.add(document.get(), None)).map_err(fail)?;
+            documents
+                .into_iter()
+                .try_for_each(|document| items.add(document.get(), None, 0))
+                .map_err(fail)?;
         }
         Err(error) => {
             let documents: Vec<Value> = yaml(text).map_err(|yaml| {
                 fail(if text.trim_start().starts_with('{') { error.to_string() } else { yaml })
             })?;
             let present = documents.iter().filter(|document| !document.is_null());
-            present.map(Value::to_string).try_for_each(|json| items.add(&json, None)).map_err(fail)?;
+            present.map(Value::to_string).try_for_each(|json| items.add(&json, None, 0)).map_err(fail)?;
         }
     }
     if items.kinds.is_empty() {
@@ -97,11 +100,24 @@ pub fn read(source: &str, text: &str, namespace: Option<&str>) -> Result<Saved, 
     Ok(saved)
 }
 
+/// As deep as JSON is read; a deeply nested schema of a definition has some 60 levels.
+const DEEPEST_YAML: usize = 128;
+const YAML_STACK: usize = 32 << 20;
+
 /// The documents of a YAML text. No excerpt of it in the message: it may hold secrets.
 ///
 /// # Errors
 /// It is no YAML, or not of this shape; where, in words.
-pub fn yaml<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, String> {
+pub fn yaml<T: DeserializeOwned + Send>(text: &str) -> Result<Vec<T>, String> {
+    // The parser takes some 20 KB of stack for each level: more, for all levels that are allowed, than a thread has.
+    std::thread::scope(|scope| {
+        let builder = std::thread::Builder::new().stack_size(YAML_STACK);
+        let parser = builder.spawn_scoped(scope, || parse_yaml(text)).map_err(|error| error.to_string())?;
+        parser.join().unwrap_or_else(|_| Err("the YAML parser gave up on it".to_owned()))
+    })
+}
+
+fn parse_yaml<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, String> {
     // The file is the user's own, so the limits only guard against accidents.
     let options = serde_saphyr::options! {
         with_snippet: false,
@@ -109,14 +125,23 @@ pub fn yaml<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, String> {
         strict_booleans: true,
         duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
         budget: serde_saphyr::budget! {
-            max_depth: 256,
+            max_depth: DEEPEST_YAML,
             max_documents: 100_000,
+            max_recorded_anchor_events: 100_000,
             max_nodes: 20_000_000,
             max_events: 50_000_000,
             max_total_scalar_bytes: 1 << 30,
         },
     };
-    serde_saphyr::from_multiple_with_options(text, options).map_err(|error| error.to_string())
+    serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
+        let words = error.to_string();
+        // The parser's words for it are a Debug dump.
+        if words.contains("budget breached") {
+            return "it nests too deeply, has too much in it, or repeats itself too often (YAML aliases)"
+                .to_owned();
+        }
+        words
+    })
 }
 
 /// One object of the file, not yet read.
@@ -145,9 +170,15 @@ struct Head<'a> {
     items: Option<Vec<&'a RawValue>>,
 }
 
+/// kubectl prints a list, somebody may have put lists into one. Nobody nests them deeper than this.
+const DEEPEST_LIST: usize = 8;
+
 impl Items {
     /// Takes up an object or a list. The items of a list of one kind, as the API has it, need not name that kind.
-    fn add(&mut self, json: &str, of: Option<(&str, &str)>) -> Result<(), String> {
+    fn add(&mut self, json: &str, of: Option<(&str, &str)>, depth: usize) -> Result<(), String> {
+        if depth > DEEPEST_LIST {
+            return Err("lists are nested too deeply in it".to_owned());
+        }
         let head: Head<'_> = serde_json::from_str(json)
             .map_err(|_| "something in it is no object with apiVersion and kind".to_owned())?;
         let pick = |own: &str, listed: &str| if own.is_empty() { listed } else { own }.to_owned();
@@ -163,7 +194,7 @@ impl Items {
                 self.kinds.insert((api_version.clone(), kind.to_owned()));
             }
             let of = of.map(|kind| (api_version.as_str(), kind));
-            return items.into_iter().try_for_each(|item| self.add(item.get(), of));
+            return items.into_iter().try_for_each(|item| self.add(item.get(), of, depth + 1));
         }
         self.kinds.insert((api_version.clone(), kind.clone()));
         self.items.push(Item { api_version, kind, json: json.to_owned() });
@@ -641,6 +672,38 @@ mod tests {
             ),
             ("n1", 5)
         );
+    }
+
+    /// What a hostile or broken file does to the machine, not what it says.
+    #[test]
+    fn a_file_that_is_nested_repeated_or_endless_is_refused_in_words_and_soon() {
+        let lists = format!(
+            "{}{}",
+            r#"{"apiVersion":"v1","kind":"List","items":["#.repeat(50_000),
+            "]}".repeat(50_000)
+        );
+        let value = format!(
+            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"a","uid":"u","namespace":"x"}},"data":{}{}}}"#,
+            "[".repeat(100_000),
+            "]".repeat(100_000)
+        );
+        assert!(read("x", &value, None).is_ok(), "what is not looked at may be as deep as it likes");
+        let mut bomb = "apiVersion: v1\nkind: ConfigMap\na: &a [x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for (name, before) in "bcdefghijk".chars().zip("abcdefghij".chars()) {
+            let all = vec![format!("*{before}"); 9].join(", ");
+            bomb.push_str(&format!("{name}: &{name} [{all}]\n"));
+        }
+        for (text, words) in [
+            (lists, "lists are nested too deeply"),
+            ("[".repeat(100_000), "recursion limit"),
+            ("- ".repeat(100_000), "nests too deeply"),
+            (bomb, "repeats itself too often"),
+            ("a: &a [*a]".to_owned(), "recursive references"),
+        ] {
+            let failure = read("x", &text, None).unwrap_err();
+            assert!(failure.message.contains(words), "{failure}");
+            assert!(!failure.message.contains('{'), "no Debug dump: {failure}");
+        }
     }
 
     #[test]

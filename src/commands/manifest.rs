@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use super::input::{read_file, read_text};
 use crate::cli::TargetArgs;
 use crate::cluster::saved::yaml;
 use crate::error::Failure;
@@ -162,14 +163,13 @@ fn read_all(filenames: &[String], recursive: bool, stdin: &mut dyn Read) -> Resu
     let mut manifests = Vec::new();
     for filename in split_commas(filenames) {
         if filename == "-" {
-            let mut text = String::new();
-            stdin.read_to_string(&mut text).map_err(|error| unreadable("standard input", &error))?;
+            let text = read_text(&mut *stdin).map_err(|error| unreadable("standard input", &error))?;
             manifests.extend(decode("standard input", &text)?);
             continue;
         }
         for file in files(Path::new(filename), recursive)? {
             let source = file.display().to_string();
-            let text = fs::read_to_string(&file).map_err(|error| unreadable(&source, &error))?;
+            let text = read_file(&file).map_err(|error| unreadable(&source, &error))?;
             manifests.extend(decode(&source, &text)?);
         }
     }

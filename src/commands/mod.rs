@@ -8,6 +8,7 @@ pub mod diagnose;
 pub mod ending;
 pub mod flags;
 pub mod follow;
+pub mod input;
 pub mod interrupt;
 pub mod keep;
 pub mod manifest;

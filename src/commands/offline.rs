@@ -1,11 +1,12 @@
 //! `tree` and `orphans` of a file instead of a cluster (`--snapshot`). No kubeconfig is read and nobody is asked.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{self, Read};
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::connection;
+use super::input::{read_file, read_text};
 use super::manifest::{self, Place};
 use super::picture::Picture;
 use super::session::Output;
@@ -77,13 +78,8 @@ fn source_name(source: &str) -> &str {
 }
 
 fn load(source: &str, namespace: Option<&str>) -> Result<(Subject, BTreeMap<Uid, Columns>), Failure> {
-    let mut text = String::new();
     let name = source_name(source);
-    let read = if source == "-" {
-        io::stdin().read_to_string(&mut text).map(|_| text)
-    } else {
-        fs::read_to_string(source)
-    };
+    let read = if source == "-" { read_text(io::stdin()) } else { read_file(Path::new(source)) };
     let text = read.map_err(|error| {
         Failure::error(format!("cannot read {name}: {error}")).hint("check the path given with --snapshot")
     })?;

@@ -225,6 +225,36 @@ impl OwnerGraph {
         returns
     }
 
+    /// [`Self::is_leaked_cycle`] of all objects at once, in linear time.
+    pub fn leaked_cycles(&self) -> Vec<bool> {
+        let count = self.objects().len();
+        let living = |index: usize| {
+            let live = self.owners(index).map(|(_, resolved)| resolved);
+            live.filter(|resolved| resolved.state == OwnerState::Live).filter_map(|resolved| resolved.owner)
+        };
+        // What has no living owner, or one that cannot be read, keeps everything below it for good reason.
+        let unknown =
+            |index: usize| self.owners(index).any(|(_, resolved)| resolved.state == OwnerState::Unknown);
+        let mut next: Vec<usize> =
+            (0..count).filter(|index| living(*index).next().is_none() || unknown(*index)).collect();
+        let mut kept = vec![false; count];
+        next.iter().for_each(|index| kept[*index] = true);
+        while let Some(index) = next.pop() {
+            for dependent in self.dependents(index) {
+                if !kept[*dependent] && living(*dependent).any(|owner| owner == index) {
+                    kept[*dependent] = true;
+                    next.push(*dependent);
+                }
+            }
+        }
+        let mut leaked = vec![false; count];
+        for component in components(count, |index| living(index).collect()) {
+            let returns = component.len() > 1 || living(component[0]).any(|owner| owner == component[0]);
+            component.iter().for_each(|index| leaked[*index] = returns && !kept[*index]);
+        }
+        leaked
+    }
+
     /// The objects among what was listed that hang on nothing listed, and one of each cycle that nothing else leads
     /// to: from these all others can be reached.
     pub fn roots(&self) -> Vec<usize> {
@@ -265,6 +295,47 @@ impl OwnerGraph {
         roots.sort_unstable();
         roots
     }
+}
+
+/// The strongly connected components (Tarjan's algorithm, without recursion: a chain may be as long as it likes).
+fn components(count: usize, ahead: impl Fn(usize) -> Vec<usize>) -> Vec<Vec<usize>> {
+    const UNSEEN: usize = usize::MAX;
+    let (mut number, mut lowest) = (vec![UNSEEN; count], vec![UNSEEN; count]);
+    let (mut on_stack, mut stack) = (vec![false; count], Vec::new());
+    let (mut components, mut numbered) = (Vec::new(), 0);
+    for root in 0..count {
+        let mut path: Vec<(usize, Vec<usize>)> = Vec::new();
+        if number[root] == UNSEEN {
+            path.push((root, ahead(root)));
+        }
+        while let Some((index, left)) = path.last_mut() {
+            let index = *index;
+            if number[index] == UNSEEN {
+                (number[index], lowest[index]) = (numbered, numbered);
+                numbered += 1;
+                on_stack[index] = true;
+                stack.push(index);
+            }
+            match left.pop() {
+                Some(next) if number[next] == UNSEEN => path.push((next, ahead(next))),
+                Some(next) if on_stack[next] => lowest[index] = lowest[index].min(number[next]),
+                Some(_) => {}
+                None => {
+                    path.pop();
+                    if let Some((below, _)) = path.last() {
+                        lowest[*below] = lowest[*below].min(lowest[index]);
+                    }
+                    if lowest[index] == number[index] {
+                        let start = stack.iter().rposition(|on| *on == index).unwrap_or(0);
+                        let component = stack.split_off(start);
+                        component.iter().for_each(|member| on_stack[*member] = false);
+                        components.push(component);
+                    }
+                }
+            }
+        }
+    }
+    components
 }
 
 fn resolve(
@@ -329,8 +400,10 @@ fn elsewhere(snapshot: &Snapshot, somewhere: Option<usize>, dependent: &Object) 
 }
 
 #[cfg(test)]
-mod roots_tests {
-    use super::super::testing::{at, graph, label};
+mod tests {
+    use super::super::catalog::Gap;
+    use super::super::testing::{at, graph, label, snapshot};
+    use super::*;
 
     #[test]
     fn every_object_can_be_reached_from_a_root() {
@@ -349,5 +422,56 @@ mod roots_tests {
         assert_eq!(graph.closure(&graph.roots()).len(), graph.objects().len());
         let part = [at(&graph, "Pod/b"), at(&graph, "Secret/g")];
         assert_eq!(graph.roots_among(&part), part);
+    }
+
+    /// A ConfigMap for each, owned by those that these pairs name; owner 9 is of a kind that could not be read, owner 8
+    /// is not there.
+    fn web(pairs: &[(usize, usize)]) -> OwnerGraph {
+        let mut text = String::new();
+        for own in 0..7 {
+            let owners: Vec<String> = pairs
+                .iter()
+                .filter(|(dependent, _)| *dependent == own)
+                .map(|(_, owner)| match owner {
+                    9 => "Widget/unread@w".to_owned(),
+                    8 => "ConfigMap/absent@a".to_owned(),
+                    owner => format!("ConfigMap/c{owner}"),
+                })
+                .collect();
+            text.push_str(&format!("ConfigMap/c{own} <- {}\n", owners.join(", ")));
+        }
+        let mut snapshot = snapshot(&text);
+        snapshot.gaps.push(Gap {
+            resource: "widgets".to_owned(),
+            group: "example.test".to_owned(),
+            version: None,
+            reason: "Forbidden".to_owned(),
+            message: String::new(),
+        });
+        OwnerGraph::new(snapshot)
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn leaked_cycles_are_the_same_looked_for_one_by_one_or_all_at_once(
+            pairs in proptest::collection::vec((0_usize..7, 0_usize..10), 0..12),
+        ) {
+            let graph = web(&pairs);
+            let one_by_one: Vec<bool> = (0..7).map(|index| graph.is_leaked_cycle(index)).collect();
+            proptest::prop_assert_eq!(graph.leaked_cycles(), one_by_one);
+        }
+    }
+
+    /// Whoever may create ConfigMaps can make these.
+    #[test]
+    fn a_long_chain_and_a_large_circle_take_no_longer_than_they_are_long() {
+        let chain = |last: &str| -> OwnerGraph {
+            let mut text = format!("ConfigMap/c0 <- {last}\n");
+            (1..20_000)
+                .for_each(|own| text.push_str(&format!("ConfigMap/c{own} <- ConfigMap/c{}\n", own - 1)));
+            OwnerGraph::new(snapshot(&text))
+        };
+        assert!(chain("").leaked_cycles().iter().all(|leaked| !leaked));
+        assert!(chain("ConfigMap/c19999").leaked_cycles().iter().all(|leaked| *leaked));
     }
 }

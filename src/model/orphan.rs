@@ -58,12 +58,15 @@ pub struct Orphans {
 pub fn orphans(graph: &OwnerGraph, caller: &Caller) -> Orphans {
     let snapshot = graph.snapshot();
     let mut objects = Vec::new();
+    let leaked_cycles = graph.leaked_cycles();
     for (index, object) in graph.objects().iter().enumerate() {
         // What is Terminating goes, or is a matter of `diagnose`.
         if object.is_terminating() || object.resource.is_event() || snapshot.outside.contains(&object.uid) {
             continue;
         }
-        let Some((cause, of)) = left_by_job(graph, object).or_else(|| never_collected(graph, index)) else {
+        let Some((cause, of)) =
+            left_by_job(graph, object).or_else(|| never_collected(graph, index, &leaked_cycles))
+        else {
             continue;
         };
         objects.push(Orphan {
@@ -154,14 +157,18 @@ fn left_by_job(graph: &OwnerGraph, pod: &Object) -> Option<(Cause, Option<Former
 }
 
 /// An object with owners, none of which is found, that the collector leaves alone.
-fn never_collected(graph: &OwnerGraph, index: usize) -> Option<(Cause, Option<FormerOwner>)> {
+fn never_collected(
+    graph: &OwnerGraph,
+    index: usize,
+    leaked_cycles: &[bool],
+) -> Option<(Cause, Option<FormerOwner>)> {
     let object = graph.object(index);
     let owners: Vec<(&OwnerReference, OwnerState)> =
         graph.owners(index).map(|(reference, resolved)| (reference, resolved.state)).collect();
     if owners.iter().any(|(reference, _)| reference.uid == object.uid) {
         return Some((Cause::OwnsItself, None));
     }
-    if graph.is_leaked_cycle(index) {
+    if leaked_cycles[index] {
         return Some((Cause::OwnershipCycle, None));
     }
     // Somebody with that UID may live where nobody looked, or under another version.
