@@ -18,6 +18,7 @@ mod diagnosis_fooled;
 mod diagnosis_stall;
 mod diagnosis_state;
 mod examples;
+mod examples_readme;
 mod faults;
 mod forecast;
 mod keep;

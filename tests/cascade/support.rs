@@ -104,6 +104,18 @@ impl World {
         world
     }
 
+    /// A namespace of exactly this name, on a control plane of the test's own: for examples.
+    pub fn named(plane: &'static ControlPlane, name: &str) -> Self {
+        let world = Self::existing(plane, name);
+        world.create("Namespace", json!({ "metadata": { "name": name } }));
+        world
+    }
+
+    /// A namespace that is there already.
+    pub fn existing(plane: &'static ControlPlane, name: &str) -> Self {
+        Self { namespace: name.to_owned(), plane }
+    }
+
     /// The control plane that it is on.
     pub fn plane(&self) -> &'static ControlPlane {
         self.plane

@@ -258,7 +258,9 @@ impl<'a> Inquiry<'a> {
             }
         }
         if their_reading.is_refusal() && my_reading == their_reading {
-            tried.notes.push((theirs.source(), words(&their_reading, their_reply)));
+            let (my_words, their_words) = (words(&my_reading, my_reply), words(&their_reading, their_reply));
+            let text = if my_words == their_words { "the same".to_owned() } else { their_words };
+            tried.notes.push((theirs.source(), text));
             tried.refused = Some((mine, my_reading, my_reply));
         } else if their_reading.is_refusal() {
             let text = match my_reading {
