@@ -26,8 +26,9 @@ use crate::cluster::connect::Cluster;
 use crate::cluster::{discovery, kubeconfig, metadata};
 use crate::error::{ExitCode, Failure};
 use crate::model::catalog::{Catalog, Resource};
+use crate::model::command::quote;
 use crate::model::target;
-use crate::render::{completion, sanitize};
+use crate::render::completion;
 
 /// The name under which kubectl looks for the completion of a plugin.
 const SHIM: &str = "kubectl_complete-cascade";
@@ -145,8 +146,7 @@ impl Offer {
 
     /// Whether the word can become it. A name that a shell or a terminal could take for something else is not offered.
     fn fits(&self, word: &str) -> bool {
-        let odd = self.value.chars().any(|c| c.is_whitespace() || c.is_control());
-        self.value.starts_with(word) && !odd && sanitize::line(&self.value) == self.value
+        self.value.starts_with(word) && (self.value.is_empty() || quote(&self.value) == self.value)
     }
 
     fn candidate(self) -> CompletionCandidate {

@@ -13,6 +13,7 @@ use crate::cli::TargetArgs;
 use crate::cluster::saved::yaml;
 use crate::error::Failure;
 use crate::model::catalog::{Catalog, split_api_version};
+use crate::model::command::quote;
 use crate::model::target::{self, Arguments, BareType, TargetQuery};
 
 /// The namespace that objects without one of their own are in.
@@ -126,7 +127,7 @@ impl Manifest {
                  {:?} given with -n",
                 place.namespace
             ))
-            .hint(format!("give -n {namespace}, or leave -n out")));
+            .hint(format!("give -n {}, or leave -n out", quote(namespace))));
         }
         let effective = if namespace.is_empty() { place.namespace } else { namespace };
         Ok(TargetQuery::Named {

@@ -2,6 +2,7 @@
 
 use super::catalog::Resource;
 use super::object::Object;
+use super::visible::is_dangerous;
 
 /// The caller's flags that a suggested command must repeat to reach the same cluster as the same user. Never a
 /// token: what we print may be pasted into a ticket.
@@ -20,11 +21,11 @@ impl Caller {
     /// has a namespace, then the caller's own flags, then `rest`; every word that needs it is quoted.
     pub fn command(&self, start: &str, namespace: Option<&str>, rest: &[&str]) -> String {
         let mut words = vec![start.to_owned()];
-        let mut flag = |name: &str, value: Option<&str>| {
-            if let Some(value) = value {
-                words.push(name.to_owned());
-                words.push(quote(value));
-            }
+        let mut flag = |name: &str, value: Option<&str>| match value {
+            // In a word of its own it would be taken for another flag.
+            Some(value) if value.starts_with('-') => words.push(format!("{name}={}", quote(value))),
+            Some(value) => words.extend([name.to_owned(), quote(value)]),
+            None => {}
         };
         flag("-n", namespace);
         flag("--context", self.context.as_deref());
@@ -39,8 +40,12 @@ impl Caller {
     /// A command about one object, which is named as kubectl reads it back.
     pub fn command_on(&self, start: &str, object: &Object, rest: &[&str]) -> String {
         let name = format!("{}/{}", type_name(&object.resource), object.name);
-        let mut words = vec![name.as_str()];
-        words.extend_from_slice(rest);
+        // A kind that looks like a flag can stand in a file: behind `--` nothing is one.
+        let words = if name.starts_with('-') {
+            [rest, &["--", name.as_str()]].concat()
+        } else {
+            [&[name.as_str()], rest].concat()
+        };
         self.command(start, object.namespace.as_deref(), &words)
     }
 }
@@ -52,14 +57,36 @@ fn type_name(resource: &Resource) -> String {
     if resource.group.is_empty() { singular } else { format!("{singular}.{}", resource.group) }
 }
 
-/// Quotes one word for a POSIX shell, only where it needs it.
+/// Quotes one word for a POSIX shell, only where it needs it. What may not be shown raw is spelled for `printf`, so that
+/// the command that is seen is the command that is meant.
 pub fn quote(word: &str) -> String {
-    let plain = |character: char| character.is_ascii_alphanumeric() || "-_./:=,@%+".contains(character);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
+    // A first `=` is the path of a command in zsh.
+    if is_plain(word) && !word.starts_with('=') {
+        return word.to_owned();
     }
+    // A shell drops the line ends at the end of what a command prints.
+    if word.chars().any(is_dangerous) && !word.ends_with('\n') {
+        return format!("\"$(printf '{}')\"", spelled(word));
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+fn is_plain(word: &str) -> bool {
+    let plain = |character: char| character.is_ascii_alphanumeric() || "-_./:=,@%+".contains(character);
+    !word.is_empty() && word.chars().all(plain)
+}
+
+/// As a format of `printf`, in which every character but a plain one is given by its bytes.
+fn spelled(word: &str) -> String {
+    let mut format = String::new();
+    for byte in word.bytes() {
+        if byte.is_ascii_alphanumeric() || b"_./:=,@+".contains(&byte) {
+            format.push(char::from(byte));
+        } else {
+            format.push_str(&format!("\\{byte:03o}"));
+        }
+    }
+    format
 }
 
 #[cfg(test)]

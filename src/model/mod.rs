@@ -27,4 +27,5 @@ pub mod target;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod traffic;
+pub mod visible;
 pub mod warning;

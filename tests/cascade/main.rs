@@ -21,6 +21,8 @@ mod examples;
 mod examples_readme;
 mod faults;
 mod forecast;
+#[cfg(unix)]
+mod hostile;
 mod keep;
 #[cfg(unix)]
 mod pty;
