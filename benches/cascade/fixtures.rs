@@ -1,14 +1,16 @@
 //! What is measured: objects made through plain parallel requests, and snapshots made without a server.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use control_plane::Error;
 use futures::{StreamExt, TryStreamExt};
 use http::Method;
 use kubectl_cascade::cluster::connect::{Cluster, ConnectionOptions};
+use kubectl_cascade::cluster::discovery;
 use kubectl_cascade::cluster::request::Request;
 use kubectl_cascade::error::Trouble;
 use kubectl_cascade::model::catalog::{Catalog, Resource};
@@ -17,6 +19,8 @@ use serde_json::{Value, json};
 
 /// Requests in flight.
 const AT_ONCE: usize = 32;
+/// Definitions that are not served after so long will not be.
+const SERVED_WITHIN: Duration = Duration::from_secs(300);
 /// The node of the Pods; there is none of that name's kubelet.
 const NODE: &str = "bench";
 
@@ -27,15 +31,15 @@ pub struct Made {
     pub seconds: f64,
 }
 
-/// So many CustomResourceDefinitions.
-pub fn definitions(kubeconfig: &Path, count: usize) -> Result<(), Error> {
+/// The CustomResourceDefinitions of these numbers, ten a group; returns once the server serves them all.
+pub fn definitions(kubeconfig: &Path, numbers: Range<usize>) -> Result<(), Error> {
     block_on(kubeconfig, async |cluster| {
         let definition = |number: usize| {
             json!({
                 "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-                "metadata": { "name": format!("things{number}.bench.test") },
+                "metadata": { "name": format!("things{number}.g{}.bench.test", number / 10) },
                 "spec": {
-                    "group": "bench.test", "scope": "Namespaced",
+                    "group": format!("g{}.bench.test", number / 10), "scope": "Namespaced",
                     "names": { "plural": format!("things{number}"), "kind": format!("Thing{number}") },
                     "versions": [{ "name": "v1", "served": true, "storage": true, "schema": {
                         "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } } }],
@@ -43,8 +47,23 @@ pub fn definitions(kubeconfig: &Path, count: usize) -> Result<(), Error> {
             })
         };
         let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        create_all(&cluster, path, (0..count).map(definition)).await?;
-        Ok(())
+        let last = numbers.end;
+        create_all(&cluster, path, numbers.map(definition)).await?;
+        let served = |catalog: &Catalog| {
+            catalog.preferred().filter(|resource| resource.group.ends_with(".bench.test")).count() >= last
+        };
+        let deadline = Instant::now() + SERVED_WITHIN;
+        loop {
+            let catalog =
+                discovery::catalog(&cluster).await.map_err(|failure| Error::new(failure.message))?;
+            if served(&catalog) {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                return Err(Error::new(format!("{last} definitions are not served")));
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
     })
 }
 

@@ -14,8 +14,14 @@ use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
 use control_plane::{ControlPlane, Error, Options};
+use link::Link;
 use measure::{Candidate, measure};
 use table::Table;
+
+/// What every fixture hangs on.
+const ROOT: &str = "configmap/root";
+/// A cluster with many kinds.
+const MANY_DEFINITIONS: usize = 1_000;
 
 #[derive(Parser)]
 struct Arguments {
@@ -31,6 +37,9 @@ struct Arguments {
     /// Another command to measure beside ours, as NAME=COMMAND; {namespace} and {root} are replaced
     #[arg(long = "peer", value_name = "NAME=COMMAND")]
     peers: Vec<String>,
+    /// Leave the control plane, and a link of 25 ms before it, running until Enter is pressed: to look closer
+    #[arg(long)]
+    keep: bool,
     /// Cargo says so to every benchmark
     #[arg(long, hide = true)]
     bench: bool,
@@ -46,6 +55,8 @@ enum Part {
     Large,
     /// `tree` on a small namespace, on loopback and over 25 ms
     Link,
+    /// The same in a cluster with 1,000 CustomResourceDefinitions
+    Definitions,
     /// `delete --assist` of 1,051 objects against the collector alone
     Assist,
     /// The forecast of 200,000 objects, without a server
@@ -74,7 +85,7 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
     if wants(Part::Forecast) {
         forecast();
     }
-    if [Part::Help, Part::Tree, Part::Large, Part::Link, Part::Assist].into_iter().all(|part| !wants(part)) {
+    if !arguments.keep && Part::value_variants().iter().all(|part| *part == Part::Forecast || !wants(*part)) {
         return Ok(());
     }
     let plane = ControlPlane::start(Options::default())?;
@@ -83,30 +94,55 @@ fn run(arguments: &Arguments) -> Result<(), Error> {
         let ours = Candidate::new("kubectl-cascade --help", &kubeconfig, [plugin(), "--help".into()]);
         println!("{}", Table::of("help", &measure(&plane, &[ours], arguments.runs)?));
     }
-    if wants(Part::Tree) || wants(Part::Large) || wants(Part::Link) {
+    if [Part::Tree, Part::Large, Part::Link, Part::Definitions].into_iter().any(wants) {
         let began = Instant::now();
-        fixtures::definitions(&kubeconfig, arguments.definitions)?;
+        fixtures::definitions(&kubeconfig, 0..arguments.definitions)?;
         println!("made {} definitions in {:.0} s", arguments.definitions, began.elapsed().as_secs_f64());
     }
     if wants(Part::Tree) {
         let made = fixtures::pods(&kubeconfig, "middle", 200, 30)?;
-        tree(&plane, &made, "configmap/root", arguments)?;
+        tree(&plane, &made, "pods", arguments)?;
     }
     if wants(Part::Large) {
         let made = fixtures::config_maps(&kubeconfig, "large", 1_000, 50)?;
-        tree(&plane, &made, "configmap/root", arguments)?;
+        tree(&plane, &made, "configmaps", arguments)?;
     }
-    if wants(Part::Link) {
+    if wants(Part::Link) || wants(Part::Definitions) {
         let made = fixtures::config_maps(&kubeconfig, "small", 3, 3)?;
-        tree(&plane, &made, "configmap/root", arguments)?;
-        let link = link::Link::start(&plane)?;
-        println!("the same over a link of {} ms round trip:", link::ROUND_TRIP_MILLISECONDS);
-        let candidates = candidates(&plane, link.kubeconfig(), "small", "configmap/root", arguments)?;
-        println!("{}", Table::of("small, over the link", &measure(&plane, &candidates, arguments.runs)?));
+        if wants(Part::Link) {
+            small(&plane, &made, arguments)?;
+        }
+        if wants(Part::Definitions) {
+            fixtures::definitions(&kubeconfig, arguments.definitions..MANY_DEFINITIONS)?;
+            println!("the same with {MANY_DEFINITIONS} definitions:");
+            small(&plane, &made, arguments)?;
+        }
     }
     if wants(Part::Assist) {
         assist(&plane, &kubeconfig)?;
     }
+    if arguments.keep {
+        keep(&plane)?;
+    }
+    Ok(())
+}
+
+fn small(plane: &ControlPlane, made: &fixtures::Made, arguments: &Arguments) -> Result<(), Error> {
+    tree(plane, made, "configmaps", arguments)?;
+    let link = Link::start(plane, "slow", link::SLOW)?;
+    println!("the same over a link of {} ms round trip:", link::SLOW.as_millis());
+    let candidates = candidates(plane, link.kubeconfig(), "small", "configmaps", arguments)?;
+    println!("{}", Table::of("small, over the link", &measure(plane, &candidates, arguments.runs)?));
+    Ok(())
+}
+
+fn keep(plane: &ControlPlane) -> Result<(), Error> {
+    let link = Link::start(plane, "slow", link::SLOW)?;
+    println!("export KUBECONFIG={}", plane.kubeconfig_path().display());
+    println!("over the link: {}", link.kubeconfig().display());
+    println!("Enter ends it");
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).map_err(|error| Error::new(error.to_string()))?;
     Ok(())
 }
 
@@ -118,31 +154,40 @@ fn candidates(
     plane: &ControlPlane,
     kubeconfig: &std::path::Path,
     namespace: &str,
-    root: &str,
+    commonest: &str,
     arguments: &Arguments,
 ) -> Result<Vec<Candidate>, Error> {
     let own = std::env::current_exe().map_err(|error| Error::new(format!("who am I? {error}")))?;
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let kubectl = plane.kubectl().program().display().to_string();
     let mut candidates = vec![
-        Candidate::new("ours", kubeconfig, words(&[&plugin(), "tree", root, "-n", namespace])),
+        Candidate::new("ours", kubeconfig, words(&[&plugin(), "tree", ROOT, "-n", namespace])),
         Candidate::new("floor", kubeconfig, words(&[&own.display().to_string(), "floor", namespace])),
-        Candidate::new("kubectl get pods", kubeconfig, words(&[&kubectl, "get", "pods", "-n", namespace])),
+        Candidate::new(
+            &format!("kubectl get {commonest}"),
+            kubeconfig,
+            words(&[&kubectl, "get", commonest, "-n", namespace]),
+        ),
     ];
     for peer in &arguments.peers {
         let Some((name, command)) = peer.split_once('=') else {
             return Err(Error::new(format!("--peer {peer}: not NAME=COMMAND")));
         };
-        let command = command.replace("{namespace}", namespace).replace("{root}", root);
+        let command = command.replace("{namespace}", namespace).replace("{root}", ROOT);
         candidates.push(Candidate::new(name, kubeconfig, words(&["sh", "-c", &command])));
     }
     Ok(candidates)
 }
 
-fn tree(plane: &ControlPlane, made: &fixtures::Made, root: &str, arguments: &Arguments) -> Result<(), Error> {
+fn tree(
+    plane: &ControlPlane,
+    made: &fixtures::Made,
+    commonest: &str,
+    arguments: &Arguments,
+) -> Result<(), Error> {
     println!("made {} objects in {:.0} s", made.objects, made.seconds);
     let kubeconfig: PathBuf = plane.kubeconfig_path().to_owned();
-    let candidates = candidates(plane, &kubeconfig, made.namespace, root, arguments)?;
+    let candidates = candidates(plane, &kubeconfig, made.namespace, commonest, arguments)?;
     let title = format!("{} ({} objects)", made.namespace, made.objects);
     println!("{}", Table::of(&title, &measure(plane, &candidates, arguments.runs)?));
     Ok(())

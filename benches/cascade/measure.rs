@@ -2,13 +2,16 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use control_plane::{ControlPlane, Error};
 use nix::sys::resource::{UsageWho, getrusage};
 use serde_json::{Value, json};
 
+use crate::link::Link;
+
 /// A command to measure.
+#[derive(Clone)]
 pub struct Candidate {
     pub name: String,
     kubeconfig: PathBuf,
@@ -35,12 +38,16 @@ pub struct Run {
 pub struct Measured {
     pub name: String,
     pub runs: Vec<Run>,
+    /// Connections and bytes on the wire of one more run, through a link that counts; its time does not.
+    pub traffic: Option<(u64, u64)>,
 }
 
-/// Runs all candidates in turn, once uncounted and then `runs` times.
+/// Runs all candidates in turn, once uncounted and then `runs` times, and once more to see what goes over the wire.
 pub fn measure(plane: &ControlPlane, candidates: &[Candidate], runs: usize) -> Result<Vec<Measured>, Error> {
-    let mut all: Vec<Measured> =
-        candidates.iter().map(|one| Measured { name: one.name.clone(), runs: Vec::new() }).collect();
+    let mut all: Vec<Measured> = candidates
+        .iter()
+        .map(|one| Measured { name: one.name.clone(), runs: Vec::new(), traffic: None })
+        .collect();
     for round in 0..=runs {
         for (candidate, measured) in candidates.iter().zip(&mut all) {
             let run = once(plane, candidate)?;
@@ -48,6 +55,12 @@ pub fn measure(plane: &ControlPlane, candidates: &[Candidate], runs: usize) -> R
                 measured.runs.push(run);
             }
         }
+    }
+    let link = Link::start(plane, "counting", Duration::ZERO)?;
+    for (candidate, measured) in candidates.iter().zip(&mut all) {
+        let through = Candidate { kubeconfig: link.kubeconfig().to_owned(), ..candidate.clone() };
+        once(plane, &through)?;
+        measured.traffic = Some(link.take_traffic()).filter(|(connections, _)| *connections > 0);
     }
     Ok(all)
 }

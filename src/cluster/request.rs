@@ -16,6 +16,7 @@ use http_body_util::BodyExt;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::cluster::connect::{Cluster, Observer, RequestTimeout};
+use crate::cluster::protobuf;
 use crate::error::{self, Trouble};
 use crate::model::traffic::{Ended, Traffic};
 
@@ -500,55 +501,6 @@ fn warnings(headers: &HeaderMap) -> Vec<String> {
         }
     }
     texts
-}
-
-/// A refusal of a request that accepts protobuf is a Status in protobuf.
-mod protobuf {
-    use prost::Message;
-
-    use crate::error::Trouble;
-
-    /// `k8s.io/apimachinery/pkg/runtime/generated.proto`, Unknown.
-    #[derive(Message)]
-    struct Envelope {
-        #[prost(bytes = "vec", tag = "2")]
-        raw: Vec<u8>,
-    }
-
-    /// `k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto`, Status.
-    #[derive(Message)]
-    struct Status {
-        #[prost(string, tag = "3")]
-        message: String,
-        #[prost(string, tag = "4")]
-        reason: String,
-        #[prost(message, tag = "5")]
-        details: Option<Details>,
-        #[prost(int32, tag = "6")]
-        code: i32,
-    }
-
-    /// StatusDetails.
-    #[derive(Message)]
-    struct Details {
-        #[prost(int32, tag = "5")]
-        retry_after_seconds: i32,
-    }
-
-    /// Decodes a Status behind Kubernetes' magic number; `None` for anything else.
-    pub(super) fn status(body: &[u8], code: u16) -> Option<Trouble> {
-        let envelope = Envelope::decode(body.strip_prefix(b"k8s\0")?).ok()?;
-        let status = Status::decode(envelope.raw.as_slice()).ok()?;
-        Some(Trouble::Status {
-            code: u16::try_from(status.code).ok().filter(|code| *code > 0).unwrap_or(code),
-            reason: status.reason,
-            message: status.message,
-            retry_after: status
-                .details
-                .and_then(|details| u64::try_from(details.retry_after_seconds).ok())
-                .filter(|seconds| *seconds > 0),
-        })
-    }
 }
 
 #[cfg(test)]

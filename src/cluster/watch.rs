@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use serde::Deserialize;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::connect::Cluster;
+use super::events::{Event, EventReader};
 use super::metadata;
 use super::request::Request;
 use super::wire;
@@ -102,67 +102,35 @@ async fn follow(
         "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={SERVER_TIMEOUT_SECONDS}&resourceVersion={version}",
         scope.resource.collection_path(scope.namespace.as_deref())
     );
-    let request = Request::get(path)
-        .accept("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json");
-    let (_, mut chunks) = cluster.stream(request).await?;
+    let (head, mut chunks) = cluster.stream(Request::get(path).accept(wire::ACCEPT_METADATA)).await?;
     if std::mem::take(lost) {
         let _ = sender.send(Observation::Back { resource: scope.resource.qualified() });
     }
-    let mut buffer: Vec<u8> = Vec::new();
+    let mut events = EventReader::new(&scope.resource, &head.content_type);
     loop {
         let next = tokio::select! {
             next = tokio::time::timeout(IDLE, chunks.next()) => next,
             () = sender.closed() => return Ok(()),
         };
-        let chunk = match next {
+        match next {
             Err(_) => return Err(no_answer("the watch was silent for too long")),
             Ok(None) => return Ok(()),
-            Ok(Some(chunk)) => chunk?,
-        };
-        buffer.extend_from_slice(&chunk);
-        while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = buffer.drain(..=end).collect();
-            event(&line, scope, sender, version)?;
+            Ok(Some(chunk)) => events.push(&chunk?),
+        }
+        while let Some(event) = events.next()? {
+            match event {
+                Event::Seen(object) => {
+                    object.resource_version.clone_into(version);
+                    let _ = sender.send(Observation::Seen(Box::new(object)));
+                }
+                Event::Gone(object) => {
+                    *version = object.resource_version;
+                    let _ = sender.send(Observation::Gone(object.uid));
+                }
+                Event::Bookmark(reached) => *version = reached,
+            }
         }
     }
-}
-
-#[derive(Deserialize)]
-struct Event<'a> {
-    #[serde(rename = "type")]
-    kind: String,
-    #[serde(borrow)]
-    object: &'a serde_json::value::RawValue,
-}
-
-fn event(
-    line: &[u8],
-    scope: &Scope,
-    sender: &UnboundedSender<Observation>,
-    version: &mut String,
-) -> Result<(), Trouble> {
-    if line.iter().all(u8::is_ascii_whitespace) {
-        return Ok(());
-    }
-    let event: Event<'_> = serde_json::from_slice(line)
-        .map_err(|error| no_answer(&format!("a watch event could not be decoded: {error}")))?;
-    if event.kind == "ERROR" {
-        // An expired version comes as HTTP 200 with this one event (reference C.3).
-        let status = serde_json::from_str(event.object.get()).unwrap_or_default();
-        return Err(Trouble::from_status(&status, 500));
-    }
-    let object = wire::decode_json_object(event.object.get().as_bytes(), &scope.resource)?.object;
-    object.resource_version.clone_into(version);
-    match event.kind.as_str() {
-        "ADDED" | "MODIFIED" => {
-            let _ = sender.send(Observation::Seen(Box::new(object)));
-        }
-        "DELETED" => {
-            let _ = sender.send(Observation::Gone(object.uid));
-        }
-        _ => {}
-    }
-    Ok(())
 }
 
 /// Lists the scope again: what is not there any more is gone.

@@ -9,6 +9,7 @@ use bytes::{Buf, BytesMut};
 use prost::Message;
 use serde::Deserialize;
 
+use super::protobuf::{self, MAGIC, PROTOBUF};
 use super::request::Answer;
 use crate::error::Trouble;
 use crate::model::catalog::Resource;
@@ -22,10 +23,6 @@ pub const ACCEPT_METADATA: &str = "application/vnd.kubernetes.protobuf;as=Partia
 application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 /// Asks for whole objects, protobuf first.
 pub const ACCEPT_WHOLE: &str = "application/vnd.kubernetes.protobuf,application/json";
-
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-/// Each protobuf answer begins with these bytes (`apimachinery/pkg/runtime/serializer/protobuf/protobuf.go`).
-const MAGIC: &[u8] = b"k8s\0";
 
 /// One decoded object, with what only Pods have.
 #[derive(Debug)]
@@ -222,12 +219,17 @@ pub fn decode_list(answer: &Answer, resource: &Arc<Resource>) -> Result<DecodedL
 
 /// Decodes the answer to a GET of one object of this resource.
 pub fn decode_one(answer: &Answer, resource: &Arc<Resource>) -> Result<Decoded, Trouble> {
-    let item = if let Some(raw) = protobuf(answer)? {
-        ItemMessage::decode(raw.as_slice()).map_err(unreadable)?
+    if answer.content_type.starts_with(PROTOBUF) {
+        decode_protobuf_object(&answer.body, resource)
     } else {
-        return decode_json_object(&answer.body, resource);
-    };
-    Ok(item.decoded(resource))
+        decode_json_object(&answer.body, resource)
+    }
+}
+
+/// Decodes one object from protobuf in its envelope.
+pub fn decode_protobuf_object(bytes: &[u8], resource: &Arc<Resource>) -> Result<Decoded, Trouble> {
+    let raw = protobuf::unwrapped(bytes).map_err(unreadable)?;
+    Ok(ItemMessage::decode(raw).map_err(unreadable)?.decoded(resource))
 }
 
 /// Decodes one object from JSON, for example from a watch event.
@@ -236,29 +238,11 @@ pub fn decode_json_object(json: &[u8], resource: &Arc<Resource>) -> Result<Decod
     Ok(ItemMessage::from(item).decoded(resource))
 }
 
-fn unreadable(error: impl std::fmt::Display) -> Trouble {
+pub(super) fn unreadable(error: impl std::fmt::Display) -> Trouble {
     Trouble::NoAnswer { message: format!("the server's answer could not be decoded: {error}"), hint: None }
 }
 
-fn protobuf(answer: &Answer) -> Result<Option<Vec<u8>>, Trouble> {
-    if !answer.content_type.starts_with(PROTOBUF) {
-        return Ok(None);
-    }
-    let Some(envelope) = answer.body.strip_prefix(MAGIC) else {
-        return Err(unreadable("it does not begin as protobuf of Kubernetes does"));
-    };
-    let envelope = UnknownMessage::decode(envelope).map_err(unreadable)?;
-    Ok(Some(envelope.raw))
-}
-
 // --- protobuf: only the fields we need; prost skips all others ------------------------------------------------
-
-/// `runtime.Unknown` (`apimachinery/pkg/runtime/generated.proto`).
-#[derive(Clone, PartialEq, Message)]
-struct UnknownMessage {
-    #[prost(bytes = "vec", tag = "2")]
-    raw: Vec<u8>,
-}
 
 /// `PartialObjectMetadataList`, and any `...List`: they agree in these fields.
 #[derive(Clone, PartialEq, Message)]
@@ -635,7 +619,7 @@ mod tests {
         let mut body = MAGIC.to_vec();
         // typeMeta comes first, contentType last; both must be skipped.
         body.extend([0x0a, 3, b'x', b'y', b'z']);
-        let unknown = UnknownMessage { raw: list.encode_to_vec() };
+        let unknown = protobuf::Unknown { raw: list.encode_to_vec().into() };
         body.extend(unknown.encode_to_vec());
         body.extend([0x22, 1, b'j']);
         body
