@@ -1,6 +1,5 @@
 //! What is measured: objects made through plain parallel requests, and snapshots made without a server.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -210,9 +209,9 @@ fn snapshot(count: usize, parent: fn(usize) -> usize) -> Snapshot {
         name: number.to_string(),
         uid: format!("uid-{number}").into(),
         resource_version: "1".to_owned(),
-        owners: if number == 0 { Vec::new() } else { vec![owner(parent(number))] },
+        owners: if number == 0 { [].into() } else { [owner(parent(number))].into() },
         finalizers: Vec::new(),
-        labels: BTreeMap::new(),
+        labels: Arc::default(),
         created: None,
         deleted: None,
         grace_seconds: None,

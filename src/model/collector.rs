@@ -946,7 +946,9 @@ impl<'g> Collector<'g> {
 
     fn remove_references(&mut self, index: usize, matches: impl Fn(&Uid) -> bool) -> bool {
         let mut any = false;
-        for (reference, written) in self.references[index].iter_mut().zip(&self.graph.object(index).owners) {
+        for (reference, written) in
+            self.references[index].iter_mut().zip(self.graph.object(index).owners.iter())
+        {
             if reference.live && matches(&written.uid) {
                 reference.live = false;
                 any = true;

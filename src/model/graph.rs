@@ -96,7 +96,7 @@ impl OwnerGraph {
         let mut waiting_for: HashMap<Uid, Vec<usize>> = HashMap::new();
         for (index, object) in snapshot.objects.iter().enumerate() {
             let mut states = Vec::with_capacity(object.owners.len());
-            for reference in &object.owners {
+            for reference in object.owners.iter() {
                 states.push(resolve(&snapshot, &by_uid, &by_name, object, reference));
                 let hung = waiting_for.entry(reference.uid.clone()).or_default();
                 if hung.last() != Some(&index) {

@@ -223,7 +223,8 @@ fn without(graph: &OwnerGraph, removals: &[Removal]) -> OwnerGraph {
     let mut snapshot = graph.snapshot().clone();
     for (index, object) in snapshot.objects.iter_mut().enumerate() {
         if let Some(owners) = removed.get(&index) {
-            object.owners.retain(|reference| !owners.contains(&reference.uid));
+            let left = object.owners.iter().filter(|reference| !owners.contains(&reference.uid));
+            object.owners = left.cloned().collect();
         }
     }
     OwnerGraph::new(snapshot)

@@ -101,6 +101,9 @@ pub struct OwnerReference {
     pub block_owner_deletion: bool,
 }
 
+/// Labels, by key.
+pub type Labels = BTreeMap<String, String>;
+
 /// One object's metadata, as far as deletion is concerned.
 #[derive(Debug, Clone)]
 pub struct Object {
@@ -114,12 +117,12 @@ pub struct Object {
     pub uid: Uid,
     /// resourceVersion when it was read.
     pub resource_version: String,
-    /// ownerReferences in their order.
-    pub owners: Vec<OwnerReference>,
+    /// ownerReferences in their order. Shared: siblings have the same.
+    pub owners: Arc<[OwnerReference]>,
     /// finalizers in their order.
     pub finalizers: Vec<String>,
-    /// Labels.
-    pub labels: BTreeMap<String, String>,
+    /// Labels. Shared: siblings often have the same.
+    pub labels: Arc<Labels>,
     /// creationTimestamp.
     pub created: Option<Timestamp>,
     /// deletionTimestamp: set means Terminating.

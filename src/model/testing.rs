@@ -179,9 +179,9 @@ fn bare_object(catalog: &Catalog, name: &str, uid: &Uid) -> Object {
         name: name.to_owned(),
         uid: uid.clone(),
         resource_version: "1".to_owned(),
-        owners: Vec::new(),
+        owners: [].into(),
         finalizers: Vec::new(),
-        labels: BTreeMap::new(),
+        labels: Arc::default(),
         created: Some(timestamp("2026-01-01T00:00:00Z")),
         deleted: None,
         grace_seconds: None,
@@ -199,7 +199,7 @@ fn set_attribute(snapshot: &mut Snapshot, object: &mut Object, word: &str) {
         "finalizer" => object.finalizers.push(value.to_owned()),
         "label" => {
             let (label, value) = value.split_once('=').unwrap_or((value, ""));
-            object.labels.insert(label.to_owned(), value.to_owned());
+            Arc::make_mut(&mut object.labels).insert(label.to_owned(), value.to_owned());
         }
         "uid" => {}
         "created" => object.created = Some(timestamp(value)),

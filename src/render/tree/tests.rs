@@ -1,5 +1,7 @@
 //! What trees look like.
 
+use std::sync::Arc;
+
 use std::fmt::Write as _;
 
 use insta::assert_snapshot;
@@ -391,9 +393,9 @@ fn no_text_of_the_cluster_reaches_the_terminal_as_it_is() {
     let evil = "x\u{1b}[2J\u{202e}\n".to_owned();
     for object in &mut snapshot.objects {
         object.finalizers.push(evil.clone());
-        object.labels.insert("l".into(), evil.clone());
+        Arc::make_mut(&mut object.labels).insert("l".into(), evil.clone());
         object.name.push_str(&evil);
-        object.owners.iter_mut().for_each(|owner| owner.name.push_str(&evil));
+        Arc::make_mut(&mut object.owners).iter_mut().for_each(|owner| owner.name.push_str(&evil));
     }
     let graph = OwnerGraph::new(snapshot);
     let columns: BTreeMap<Uid, Columns> =

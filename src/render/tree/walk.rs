@@ -300,7 +300,7 @@ pub(super) fn visible(graph: &OwnerGraph, roots: &[usize], matching: Option<&BTr
     let mut next: Vec<usize> = matching.iter().copied().collect();
     next.iter().for_each(|index| visible[*index] = true);
     while let Some(index) = next.pop() {
-        for reference in &graph.object(index).owners {
+        for reference in graph.object(index).owners.iter() {
             for owner in graph.by_uid(&reference.uid) {
                 if !std::mem::replace(&mut visible[*owner], true) {
                     next.push(*owner);
