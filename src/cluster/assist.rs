@@ -13,10 +13,8 @@ use crate::error::Trouble;
 use crate::model::assist::Order;
 use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, Uid};
 
-/// The most deletes in flight.
-const MOST: usize = 32;
-/// In flight at first.
-const FIRST: usize = 16;
+/// The most deletes in flight; fewer while the server is busy (`pace`).
+const AT_ONCE: usize = 32;
 
 /// What became of one delete.
 #[derive(Debug)]
@@ -35,7 +33,6 @@ pub struct Assistant {
     order: Order,
     queue: VecDeque<Object>,
     in_flight: FuturesUnordered<BoxFuture<'static, Sent>>,
-    most: usize,
     refusal: Option<String>,
 }
 
@@ -44,7 +41,7 @@ impl Assistant {
     pub fn new(cluster: &Cluster, order: Order) -> Self {
         let queue = order.first().into();
         let in_flight = FuturesUnordered::new();
-        Self { cluster: cluster.clone(), order, queue, in_flight, most: FIRST, refusal: None }
+        Self { cluster: cluster.clone(), order, queue, in_flight, refusal: None }
     }
 
     /// These objects are gone: whose turn is it now?
@@ -61,7 +58,7 @@ impl Assistant {
 
     /// Sends what may be sent, and returns after one answer; never returns while there is nothing to do.
     pub async fn work(&mut self) {
-        while self.in_flight.len() < self.most {
+        while self.in_flight.len() < AT_ONCE {
             let Some(object) = self.queue.pop_front() else { break };
             let options =
                 DeleteOptions { policy: self.order.policy_for(&object), grace_seconds: None, dry_run: false };
@@ -69,12 +66,9 @@ impl Assistant {
         }
         match self.in_flight.next().await {
             None => std::future::pending().await,
-            Some(Sent::Done) => self.most = (self.most + 1).min(MOST),
+            Some(Sent::Done) => {}
             Some(Sent::Left(words)) => self.refusal = self.refusal.take().or(words),
-            Some(Sent::Busy(object)) => {
-                self.most = (self.most / 2).max(1);
-                self.queue.push_back(*object);
-            }
+            Some(Sent::Busy(object)) => self.queue.push_back(*object),
         }
     }
 }

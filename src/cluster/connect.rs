@@ -18,6 +18,7 @@ use secrecy::ExposeSecret;
 use tower::buffer::BufferLayer;
 
 use crate::cluster::kubeconfig::{Choice, Environment, choose};
+use crate::cluster::pace::Pace;
 use crate::cluster::proxy::proxy_for;
 use crate::error::{self, Failure};
 use crate::model::traffic::Traffic;
@@ -100,6 +101,8 @@ pub struct Cluster {
     pub(crate) request_timeout: RequestTimeout,
     /// Told of every request.
     pub(crate) observer: Option<Observer>,
+    /// Shared by all clones: the server is one.
+    pub(crate) pace: Arc<Pace>,
     namespace: String,
     namespace_given: bool,
     context: Option<String>,
@@ -165,6 +168,7 @@ impl Cluster {
             impersonation,
             request_timeout: options.request_timeout,
             observer: None,
+            pace: Arc::default(),
             namespace_given: given.is_some(),
             namespace: given.or(choice.namespace).unwrap_or_else(|| "default".to_owned()),
             context: choice.context,
@@ -181,6 +185,7 @@ impl Cluster {
             impersonation: HeaderMap::new(),
             request_timeout: RequestTimeout::default(),
             observer: None,
+            pace: Arc::default(),
             namespace: "default".to_owned(),
             namespace_given: false,
             context: None,

@@ -10,6 +10,7 @@ pub mod events;
 pub mod evidence;
 pub mod kubeconfig;
 pub mod metadata;
+mod pace;
 pub mod patch;
 pub mod probes;
 mod protobuf;

@@ -16,14 +16,19 @@ use http_body_util::BodyExt;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::cluster::connect::{Cluster, Observer, RequestTimeout};
+use crate::cluster::pace::Turn;
 use crate::cluster::protobuf;
 use crate::error::{self, Trouble};
 use crate::model::traffic::{Ended, Traffic};
 
 /// How often a request is sent at most.
 const TRIES: u32 = 5;
+/// How often it is sent at most to a server that is merely busy: flow control lets everybody through in the end.
+const TRIES_WHILE_BUSY: u32 = 40;
 /// Pause before the second try where the server names none; doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// So long it grows.
+const LONGEST_OWN_PAUSE: Duration = Duration::from_secs(3);
 /// The longest pause that we take on a server's word; who asks for more gets no further try.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// How long a server may send nothing before we take the connection for dead, unless the user says otherwise.
@@ -163,8 +168,9 @@ impl Cluster {
     }
 
     async fn send_once(&self, request: &Request) -> Result<Answer, Trouble> {
+        let turn = self.pace.turn().await;
         let started = Instant::now();
-        let (head, body, mut exchange) = self.open(request, started).await?;
+        let (head, body, mut exchange) = self.open(request, started, &turn).await?;
         if head.content_type.starts_with("text/html") {
             // A log-in page or a captive portal in front of the server, not the server.
             return Err(Trouble::NoAnswer {
@@ -198,11 +204,13 @@ impl Cluster {
     ) -> Result<(Head, impl Stream<Item = Result<Bytes, Trouble>> + Send + Unpin + use<>), Trouble> {
         let mut tried = 1;
         let (head, body, exchange, started) = loop {
+            let turn = self.pace.turn().await;
             let started = Instant::now();
-            let trouble = match self.open(&request, started).await {
+            let trouble = match self.open(&request, started, &turn).await {
                 Ok((head, body, exchange)) => break (head, body, exchange, started),
                 Err(trouble) => trouble,
             };
+            drop(turn);
             match pause_before_next(&request, &trouble, tried) {
                 Some(pause) => self.pause(&request, pause).await,
                 None => return Err(trouble),
@@ -238,6 +246,7 @@ impl Cluster {
         &self,
         request: &Request,
         started: Instant,
+        turn: &Turn<'_>,
     ) -> Result<(Head, kube::client::Body, Exchange), Trouble> {
         let http_request = self.http_request(request)?;
         let mut exchange = Exchange::new(self.observer.clone(), request, started);
@@ -247,6 +256,9 @@ impl Cluster {
             .map_err(|error| self.no_answer(&error))?;
         let (parts, body) = response.into_parts();
         exchange.answered(parts.status, request.is_watch());
+        if parts.status != StatusCode::TOO_MANY_REQUESTS {
+            turn.went_well();
+        }
         if parts.status.is_success() {
             let head = Head {
                 status: parts.status.as_u16(),
@@ -268,7 +280,11 @@ impl Cluster {
                 break;
             }
         }
-        Err(refusal_of(parts.status, &parts.headers, &refusal))
+        let trouble = refusal_of(parts.status, &parts.headers, &refusal);
+        if is_busy(&trouble) {
+            turn.was_too_much();
+        }
+        Err(trouble)
     }
 
     fn http_request(&self, request: &Request) -> Result<http::Request<kube::client::Body>, Trouble> {
@@ -382,13 +398,18 @@ impl Drop for Exchange {
     }
 }
 
+/// Whether the server wants to be asked less. The storage says 429 of objects that it cannot convert, too, and would
+/// say so for ever (F17).
+fn is_busy(trouble: &Trouble) -> bool {
+    trouble.code() == Some(429) && !trouble.is_conversion_error()
+}
+
 /// How long to wait before the next try; `None` where there must be none.
 fn pause_before_next(request: &Request, trouble: &Trouble, tried: u32) -> Option<Duration> {
     let Trouble::Status { code, retry_after, .. } = trouble else { return None };
     let again = match *code {
-        // Flow control turned it away before anything was done. The storage says the same of objects that it
-        // cannot convert, and would say so for ever.
-        429 => !trouble.is_conversion_error(),
+        // Flow control turned it away before anything was done.
+        429 => is_busy(trouble),
         503 => {
             request.method == Method::GET
                 || (request.method == Method::DELETE && !request.asks_for_foreground())
@@ -396,8 +417,10 @@ fn pause_before_next(request: &Request, trouble: &Trouble, tried: u32) -> Option
         504 => request.method == Method::GET,
         _ => false,
     };
-    let pause = retry_after.map_or_else(|| FIRST_PAUSE * 2u32.saturating_pow(tried - 1), Duration::from_secs);
-    (again && !request.once && tried < TRIES && pause <= LONGEST_PAUSE).then_some(pause)
+    let tries = if *code == 429 { TRIES_WHILE_BUSY } else { TRIES };
+    let own_pause = || FIRST_PAUSE.saturating_mul(2u32.saturating_pow(tried - 1)).min(LONGEST_OWN_PAUSE);
+    let pause = retry_after.map_or_else(own_pause, Duration::from_secs);
+    (again && !request.once && tried < tries && pause <= LONGEST_PAUSE).then_some(pause)
 }
 
 impl Request {

@@ -153,6 +153,31 @@ async fn the_servers_own_pause_is_kept() {
 }
 
 #[tokio::test]
+async fn a_busy_server_is_asked_less_at_once_and_a_conversion_error_is_no_sign_of_it() {
+    let busy = Reply::refusal(429, "TooManyRequests", "too many requests");
+    let server = Server::start(vec![busy, ok()]);
+    let cluster = server.cluster().await;
+    assert_eq!(cluster.pace.limit(), None);
+    cluster.send(Request::get("/api/v1/pods")).await.unwrap();
+    // One was under way, was turned away, and went well the second time.
+    assert_eq!(cluster.pace.limit(), Some(2));
+
+    let refusal = Reply::refusal(429, "TooManyRequests", "conversion webhook for example.com/v1 failed");
+    let server = Server::start(vec![refusal]);
+    let cluster = server.cluster().await;
+    cluster.send(Request::get("/api/v1/pods")).await.unwrap_err();
+    assert_eq!(cluster.pace.limit(), None);
+}
+
+#[tokio::test]
+async fn a_server_that_stays_busy_for_longer_than_other_troubles_are_borne_is_waited_for() {
+    let busy = || Reply::refusal(429, "TooManyRequests", "too many requests");
+    let server = Server::start(vec![busy(), busy(), busy(), busy(), busy(), ok()]);
+    server.cluster().await.send(Request::get("/api/v1/pods")).await.unwrap();
+    assert_eq!(server.seen().len(), 6);
+}
+
+#[tokio::test]
 async fn a_server_that_asks_for_a_long_pause_is_not_made_to_wait_in_silence() {
     let busy = Reply::refusal(429, "TooManyRequests", "too many requests").header("Retry-After", "600");
     let server = Server::start(vec![busy]);
