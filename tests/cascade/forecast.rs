@@ -20,8 +20,8 @@ const GRAPHS: u64 = 300;
 const SEED: u64 = 1;
 /// Graphs side by side.
 const BATCH: usize = 75;
-/// Of so many batches one is made while the collector stands still.
-const FROZEN_EVERY: usize = 4;
+/// How the batches go, in turn.
+const MODES: [Mode; 4] = [Mode::Settled, Mode::Assisted, Mode::Settled, Mode::Frozen];
 /// Objects of a graph at most.
 const MOST: usize = 9;
 /// So many wrong graphs are made smaller and shown.
@@ -73,7 +73,7 @@ fn random_graphs_end_as_forecast() {
         let mut wrong = Vec::new();
         let seeds: Vec<u64> = (0..graphs).map(|number| seed.wrapping_add(number)).collect();
         for (number, seeds) in seeds.chunks(BATCH).enumerate() {
-            let mode = if number % FROZEN_EVERY == FROZEN_EVERY - 1 { Mode::Frozen } else { Mode::Settled };
+            let mode = MODES[number % MODES.len()];
             let random = |seed: &u64| {
                 let graph = Graph::random(*seed, MOST);
                 if mode == Mode::Frozen { graph.calm() } else { graph }

@@ -2,6 +2,7 @@
 //! forecast, deleted, and looked at again when nothing changes any more.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,12 +11,14 @@ use std::time::{Duration, Instant};
 use control_plane::{Component, ControlPlane, Options};
 use futures::StreamExt;
 use http::Method;
+use kubectl_cascade::cluster::assist::Assistant;
 use kubectl_cascade::cluster::connect::{Cluster, ConnectionOptions};
 use kubectl_cascade::cluster::deletion::{self, DeleteOptions};
 use kubectl_cascade::cluster::discovery;
 use kubectl_cascade::cluster::metadata::{self, Wanted};
 use kubectl_cascade::cluster::request::Request;
 use kubectl_cascade::error::Trouble;
+use kubectl_cascade::model::assist::Order;
 use kubectl_cascade::model::catalog::{Catalog, Resource};
 use kubectl_cascade::model::forecast::{Entry, Fate, Holder, forecast};
 use kubectl_cascade::model::graph::OwnerGraph;
@@ -111,6 +114,8 @@ fn name_of(found: &str) -> &str {
 pub(crate) enum Mode {
     /// The collector runs all the time, and is done with the graph before it is looked at.
     Settled,
+    /// The same, and the delete is helped along as by `--assist`: every end must be the same.
+    Assisted,
     /// The collector stands still while the graph is made, so that dangling references to and from living objects
     /// are looked at and forecast; then it does with them what it does, and only then is the delete sent.
     Frozen,
@@ -329,7 +334,7 @@ impl Arena {
         futures::stream::iter(&all)
             .for_each_concurrent(CONCURRENCY, |(graph, thing)| self.give_owners(&made_now[*graph], *thing))
             .await;
-        if mode == Mode::Settled {
+        if mode != Mode::Frozen {
             self.settle(&made).await;
         }
         let first = self.find(&made).await;
@@ -337,7 +342,7 @@ impl Arena {
         futures::stream::iter(&made)
             .for_each_concurrent(CONCURRENCY, |one| self.delete_beforehand(one, first))
             .await;
-        if mode == Mode::Settled {
+        if mode != Mode::Frozen {
             self.settle(&made).await;
         }
 
@@ -347,6 +352,7 @@ impl Arena {
             let uids = one.uids.clone();
             one.graph.targets.retain(|target| !graph.by_uid(&uids[*target]).is_empty());
         }
+        let mut assistants = Vec::new();
         let forecasts: Vec<Vec<Entry>> = made
             .iter()
             .map(|one| {
@@ -354,7 +360,11 @@ impl Arena {
                 if targets.is_empty() {
                     return Vec::new();
                 }
-                forecast(&graph, &targets, one.graph.policy).entries
+                let forecast = forecast(&graph, &targets, one.graph.policy);
+                if mode == Mode::Assisted {
+                    assistants.push(Assistant::new(&self.cluster, Order::new(&graph, &forecast)));
+                }
+                forecast.entries
             })
             .collect();
 
@@ -370,21 +380,46 @@ impl Arena {
                 }
             })
             .await;
-        let ends = self
-            .await_ends(&made, |number, found| {
-                let entries = &forecasts[number];
-                entries.iter().all(|entry| {
-                    let object = graph.object(entry.object);
-                    fits(entry, found.get(&object.uid))
-                })
+        let ends = self.await_ends(&made, |number, found| {
+            let entries = &forecasts[number];
+            entries.iter().all(|entry| {
+                let object = graph.object(entry.object);
+                fits(entry, found.get(&object.uid))
             })
-            .await;
+        });
+        let ends = tokio::select! {
+            ends = ends => ends,
+            never = self.help(&made, &graph, &mut assistants) => match never {},
+        };
         let finally = self.release(&made, &graph, &forecasts).await;
 
         made.iter()
             .zip(&forecasts)
             .map(|(one, entries)| verdict(&graph, one, entries, &ends, &finally, mode))
             .collect()
+    }
+
+    /// Sends what `--assist` sends, and tells it what is gone.
+    async fn help(&self, made: &[Made], graph: &OwnerGraph, assistants: &mut [Assistant]) -> Infallible {
+        if assistants.is_empty() {
+            return std::future::pending().await;
+        }
+        let mut left: BTreeSet<Uid> = graph.objects().iter().map(|object| object.uid.clone()).collect();
+        loop {
+            let found = self.find(made).await;
+            let gone: Vec<Uid> = left.iter().filter(|uid| !found.contains_key(*uid)).cloned().collect();
+            left.retain(|uid| found.contains_key(uid));
+            let work = assistants.iter_mut().map(|assistant| {
+                assistant.gone(&gone);
+                async move {
+                    loop {
+                        assistant.work().await;
+                    }
+                }
+            });
+            let work = futures::future::join_all(work);
+            let _: Result<Vec<Infallible>, _> = tokio::time::timeout(Duration::from_millis(100), work).await;
+        }
     }
 
     async fn create(&self, graph: &Graph) -> Made {
@@ -641,7 +676,7 @@ fn verdict(
         })
         .collect();
     let mut notes = Vec::new();
-    if mode == Mode::Settled && !entries.is_empty() {
+    if mode != Mode::Frozen && !entries.is_empty() {
         for uid in &made.uids {
             for index in graph.by_uid(uid) {
                 let object = graph.object(*index);
