@@ -113,7 +113,7 @@ fn object(kind: &str, namespace: &str, name: &str) -> Object {
         name: name.to_owned(),
         uid: "u".into(),
         resource_version: String::new(),
-        owners: Vec::new(),
+        owners: [].into(),
         finalizers: Vec::new(),
         labels: Default::default(),
         created: None,
