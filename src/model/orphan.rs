@@ -193,7 +193,9 @@ fn never_collected(
         let looked = graph.snapshot().was_listed(group, &of.kind, None);
         return looked.then_some((Cause::ClusterScopedDependent, Some(of)));
     }
-    Some((Cause::OwnerAbsent, owners.first().map(of)))
+    // The collector never sees it (G12).
+    let cause = if object.resource.is_collectable() { Cause::OwnerAbsent } else { Cause::KindNotCollectable };
+    Some((cause, owners.first().map(of)))
 }
 
 #[cfg(test)]
@@ -248,7 +250,7 @@ mod tests {
                 ("ConfigMap/c".to_owned(), Cause::OwnershipCycle),
                 ("ConfigMap/d".to_owned(), Cause::OwnershipCycle),
                 ("ConfigMap/e".to_owned(), Cause::OwnsItself),
-                ("Fleeting/f".to_owned(), Cause::OwnerAbsent),
+                ("Fleeting/f".to_owned(), Cause::KindNotCollectable),
                 ("Secret/a".to_owned(), Cause::OwnerKindUnserved),
             ]
         );

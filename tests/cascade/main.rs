@@ -15,6 +15,7 @@ mod diagnosis_api;
 mod diagnosis_collector;
 mod diagnosis_container;
 mod diagnosis_fooled;
+mod diagnosis_rare;
 mod diagnosis_stall;
 mod diagnosis_state;
 mod examples;

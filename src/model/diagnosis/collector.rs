@@ -358,6 +358,13 @@ impl<'a> Inquiry<'a> {
         let restart =
             Remedy::text("restart or repair kube-controller-manager: everything waiting is then collected");
         if let Lease::Stale(text) = lease {
+            // A full etcd takes no renewal of the Lease either: whoever renews it ends, and is not to blame (F24).
+            if self.case.probing == Probing::Canary
+                && let Some(finding) = self.canary(index, chain, &leaf, what)
+                && finding.cause == Cause::StorageFull
+            {
+                return finding;
+            }
             let mut finding = down(
                 Verdict::Proven,
                 format!(

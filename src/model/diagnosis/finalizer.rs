@@ -17,6 +17,9 @@ use crate::model::object::{Object, ObjectRef};
 /// The finalizer of Pods that a Job still has to count.
 pub(super) const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
 
+/// The name under which a Job's own controller stands in its `spec.managedBy`.
+const JOB_CONTROLLER: &str = "kubernetes.io/job-controller";
+
 /// So many names of workloads of a kind are looked at more closely.
 const MOST_WORKLOADS: usize = 5;
 
@@ -310,9 +313,41 @@ impl Inquiry<'_> {
                 finding.summary, owner.kind, owner.name
             );
         }
-        finding.remedies.push(Remedy::text("make sure that kube-controller-manager runs, and give it time"));
+        if let Some(manager) = self.managed_elsewhere(index, &mut finding) {
+            finding.remedies.push(Remedy::text(format!(
+                "make sure that {manager} runs: it has to remove {JOB_TRACKING} in the Job controller's place"
+            )));
+        } else {
+            finding
+                .remedies
+                .push(Remedy::text("make sure that kube-controller-manager runs, and give it time"));
+        }
         finding.remedies.extend(self.remove_finalizer(index, JOB_TRACKING));
         finding
+    }
+
+    /// The controller that a Pod's Job is left to by `spec.managedBy`: the Job controller then leaves its Pods alone
+    /// (`pkg/controller/job/job_controller.go`, syncOrphanPod).
+    fn managed_elsewhere(&mut self, index: usize, finding: &mut Finding) -> Option<String> {
+        let graph = self.graph;
+        let object = graph.object(index);
+        let job = object.owners.iter().find(|owner| owner.controller && owner.kind == "Job")?;
+        let namespace = object.namespace.as_deref().unwrap_or_default();
+        let path = format!("/apis/batch/v1/namespaces/{}/jobs/{}", escaped(namespace), escaped(&job.name));
+        let whole = self.read(path)?;
+        let manager = whole["spec"]["managedBy"].as_str().filter(|manager| *manager != JOB_CONTROLLER)?;
+        if whole["metadata"]["uid"] != *job.uid.as_str() {
+            return None;
+        }
+        finding.verdict = Verdict::Proven;
+        finding.evidence(format!("spec.managedBy of Job/{}", job.name), manager);
+        finding.summary = format!(
+            "{} has waited {} for {manager}, which manages Job/{} in the Job controller's place, to remove {JOB_TRACKING}",
+            object.reference().short(),
+            span(self.age(object)),
+            job.name
+        );
+        Some(manager.to_owned())
     }
 
     /// Who wrote the finalizer, and when, by managedFields.

@@ -22,6 +22,7 @@
 //! a release.
 
 #[cfg(unix)]
+mod aggregated;
 mod api;
 mod build;
 #[cfg(unix)]
@@ -29,6 +30,7 @@ mod certificates;
 mod error;
 #[cfg(unix)]
 mod http;
+mod https;
 #[cfg(unix)]
 mod kubectl;
 #[cfg(unix)]
@@ -39,6 +41,7 @@ mod supervisor;
 pub mod webhook;
 
 #[cfg(unix)]
+pub use aggregated::AggregatedApi;
 pub use api::{Answer, Api};
 pub use build::{Binaries, KUBERNETES, binaries, krew, kubernetes, target, workspace};
 pub use error::Error;

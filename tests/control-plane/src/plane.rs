@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::io::Read as _;
+use std::io::{BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -17,6 +17,7 @@ use crate::api::Api;
 use crate::build::{self, Binaries};
 use crate::certificates::{self, Serving};
 use crate::error::Error;
+use crate::http::read_message;
 use crate::kubectl::Kubectl;
 use crate::supervisor::{Sent, Supervisor, excerpt};
 
@@ -419,6 +420,34 @@ impl ControlPlane {
     pub fn restart(&self, component: Component) -> Result<(), Error> {
         self.stop(component)?;
         self.start_component(component)
+    }
+
+    /// Calls etcd by its JSON gateway, past the API server: `kv/put`, `maintenance/alarm` and so on. Keys and values in
+    /// requests and answers are in base64: see [`ControlPlane::stored`].
+    ///
+    /// # Errors
+    /// When somebody else runs this cluster, or there is no answer.
+    pub fn etcd(&self, call: &str, request: &Value) -> Result<Value, Error> {
+        let ask = || -> std::io::Result<Value> {
+            let port = self.own().map_err(std::io::Error::other)?.ports.etcd;
+            let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+            let body = request.to_string();
+            let head = format!(
+                "POST /v3/{call} HTTP/1.1\r\nHost: etcd\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+                 Connection: close\r\n\r\n",
+                body.len()
+            );
+            stream.write_all((head + &body).as_bytes())?;
+            let answer = read_message(&mut BufReader::new(stream))?;
+            let answer = answer.ok_or(std::io::Error::from(std::io::ErrorKind::UnexpectedEof))?;
+            serde_json::from_slice(&answer.body).map_err(std::io::Error::other)
+        };
+        ask().map_err(Error::doing(format!("etcd {call}")))
+    }
+
+    /// A key or value as etcd's gateway takes it.
+    pub fn stored(text: &str) -> String {
+        BASE64.encode(text)
     }
 
     fn own(&self) -> Result<&Own, Error> {

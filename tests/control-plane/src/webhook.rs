@@ -11,23 +11,17 @@
 //!
 //! A webhook that cannot be reached needs no server: start one, register it, drop it.
 
-use std::io::{self, BufReader, Write as _};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 
 use crate::api::Api;
 use crate::build::{FINGERPRINT_OF_NOTHING, fingerprint_of};
-use crate::certificates::Serving;
 use crate::error::Error;
-use crate::http::read_message;
+use crate::https::{Response, Server};
 
 /// What a webhook answers.
 #[derive(Clone, Debug)]
@@ -49,17 +43,8 @@ pub enum Decision {
 
 /// A running webhook. Dropping it closes its port and every open connection.
 pub struct Webhook {
-    address: SocketAddr,
-    authority: String,
-    shared: Arc<Shared>,
-}
-
-struct Shared {
-    handler: Box<dyn Fn(&Value) -> Decision + Send + Sync>,
-    tls: Arc<ServerConfig>,
-    ended: AtomicBool,
-    calls: AtomicUsize,
-    connections: Mutex<Vec<TcpStream>>,
+    server: Server,
+    calls: Arc<AtomicUsize>,
 }
 
 impl Webhook {
@@ -69,35 +54,43 @@ impl Webhook {
     /// # Errors
     /// When no port of 127.0.0.1 can be had.
     pub fn start(handler: impl Fn(&Value) -> Decision + Send + Sync + 'static) -> Result<Self, Error> {
-        let serving = Serving::new("webhook")?;
-        let failed = || Error::doing("cannot serve a webhook on 127.0.0.1");
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed())?;
-        let address = listener.local_addr().map_err(failed())?;
-        let shared = Arc::new(Shared {
-            handler: Box::new(handler),
-            tls: serving.server()?,
-            ended: AtomicBool::new(false),
-            calls: AtomicUsize::new(0),
-            connections: Mutex::new(Vec::new()),
-        });
-        let accepting = Arc::clone(&shared);
-        thread::spawn(move || accept(&listener, &accepting));
-        Ok(Self { address, authority: serving.authority, shared })
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&calls);
+        let server = Server::start("webhook", move |message| {
+            let review: Value = serde_json::from_slice(&message.body)?;
+            counted.fetch_add(1, Ordering::Relaxed);
+            let uid = &review["request"]["uid"];
+            let response = match handler(&review["request"]) {
+                Decision::Allow => json!({ "uid": uid, "allowed": true }),
+                Decision::Patch(operations) => json!({
+                    "uid": uid, "allowed": true,
+                    "patchType": "JSONPatch", "patch": BASE64.encode(operations.to_string())
+                }),
+                Decision::Deny { code, message } => {
+                    json!({ "uid": uid, "allowed": false, "status": { "code": code, "message": message } })
+                }
+                Decision::Hang => return Ok(Response::Hang),
+            };
+            let kind = "AdmissionReview";
+            let answer = json!({ "apiVersion": "admission.k8s.io/v1", "kind": kind, "response": response });
+            Ok(Response::Json(200, answer))
+        })?;
+        Ok(Self { server, calls })
     }
 
     /// The URL of a path on this webhook, for `clientConfig.url`.
     pub fn url(&self, path: &str) -> String {
-        format!("https://{}/{}", self.address, path.trim_start_matches('/'))
+        format!("https://{}/{}", self.server.address(), path.trim_start_matches('/'))
     }
 
     /// What the API server has to trust, for `clientConfig.caBundle`.
     pub fn ca_bundle_base64(&self) -> String {
-        BASE64.encode(&self.authority)
+        BASE64.encode(self.server.authority())
     }
 
     /// How many requests it has been asked about.
     pub fn calls(&self) -> usize {
-        self.shared.calls.load(Ordering::Relaxed)
+        self.calls.load(Ordering::Relaxed)
     }
 
     /// A ValidatingWebhookConfiguration that sends it these operations (`CREATE`, `UPDATE`, `DELETE`) on these
@@ -142,75 +135,6 @@ impl Webhook {
             }]
         })
     }
-}
-
-impl Drop for Webhook {
-    fn drop(&mut self) {
-        self.shared.ended.store(true, Ordering::Relaxed);
-        // Wakes the thread that accepts, which then closes the port.
-        drop(TcpStream::connect(self.address));
-        let connections = self.shared.connections.lock().unwrap_or_else(PoisonError::into_inner);
-        for connection in connections.iter() {
-            // The other side may have closed it long ago.
-            let _ = connection.shutdown(Shutdown::Both);
-        }
-    }
-}
-
-fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
-    for connection in listener.incoming() {
-        let Ok(connection) = connection else { continue };
-        let Ok(handle) = connection.try_clone() else { continue };
-        let mut connections = shared.connections.lock().unwrap_or_else(PoisonError::into_inner);
-        // Looked at under the lock: whoever ends the webhook closes what is in the list.
-        if shared.ended.load(Ordering::Relaxed) {
-            return;
-        }
-        connections.push(handle);
-        drop(connections);
-        let shared = Arc::clone(shared);
-        // An error here is the API server's to report: it sees a broken connection.
-        thread::spawn(move || serve(connection, &shared));
-    }
-}
-
-/// Answers the requests of one connection until the other side closes it.
-fn serve(connection: TcpStream, shared: &Shared) -> io::Result<()> {
-    connection.set_nodelay(true)?;
-    let tls = ServerConnection::new(Arc::clone(&shared.tls)).map_err(io::Error::other)?;
-    let mut stream = BufReader::new(StreamOwned::new(tls, connection));
-    while let Some(message) = read_message(&mut stream)? {
-        let review: Value = serde_json::from_slice(&message.body)?;
-        shared.calls.fetch_add(1, Ordering::Relaxed);
-        let uid = &review["request"]["uid"];
-        let response = match (shared.handler)(&review["request"]) {
-            Decision::Allow => json!({ "uid": uid, "allowed": true }),
-            Decision::Patch(operations) => json!({
-                "uid": uid, "allowed": true,
-                "patchType": "JSONPatch", "patch": BASE64.encode(operations.to_string())
-            }),
-            Decision::Deny { code, message } => {
-                json!({ "uid": uid, "allowed": false, "status": { "code": code, "message": message } })
-            }
-            Decision::Hang => {
-                while !shared.ended.load(Ordering::Relaxed) {
-                    thread::sleep(Duration::from_millis(100));
-                }
-                return Ok(());
-            }
-        };
-        let answer =
-            json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response })
-                .to_string();
-        let head = format!(
-            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-            answer.len()
-        );
-        let out = stream.get_mut();
-        out.write_all((head + &answer).as_bytes())?;
-        out.flush()?;
-    }
-    Ok(())
 }
 
 /// Refuses everything with code 403.
