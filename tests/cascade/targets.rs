@@ -57,17 +57,32 @@ spec:
 "#;
 
 const GOODS: &str = r#"
-{apiVersion: v1, kind: ConfigMap, metadata: {name: a, labels: {app: x}}}
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: a, labels: {app: x}}
 ---
-{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: b}
 ---
-{apiVersion: v1, kind: Secret, metadata: {name: a, labels: {app: x}}}
+apiVersion: v1
+kind: Secret
+metadata: {name: a, labels: {app: x}}
 ---
-{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {ports: [{port: 80}]}}
+apiVersion: v1
+kind: Service
+metadata: {name: a}
+spec: {ports: [{port: 80}]}
 ---
-{apiVersion: shop.example.test/v2, kind: Service, metadata: {name: a, labels: {app: x}}, ready: true, phase: Happy}
+apiVersion: shop.example.test/v2
+kind: Service
+metadata: {name: a, labels: {app: x}}
+ready: true
+phase: Happy
 ---
-{apiVersion: shop.example.test/v1, kind: Parcel, metadata: {name: targets-parcel, labels: {app: x}}}
+apiVersion: shop.example.test/v1
+kind: Parcel
+metadata: {name: targets-parcel, labels: {app: x}}
 ---
 apiVersion: apps/v1
 kind: Deployment
