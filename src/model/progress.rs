@@ -424,34 +424,39 @@ impl Progress {
     /// The first few that are left, siblings alike taken together, so that what holds the others comes into view.
     fn named(&self, now: Timestamp) -> Vec<Remaining> {
         let left = self.order.iter().map(|uid| &self.doomed[uid]).filter(|tracked| !tracked.gone);
-        let mut runs: Vec<Vec<Remaining>> = Vec::new();
+        // Neighbours of one kind at one depth; among them, those of which the same is to be said.
+        let mut neighbours: Vec<Vec<Vec<Remaining>>> = Vec::new();
         for tracked in left.take(MOST_LOOKED_AT) {
             let reference = tracked.object.reference();
             let next =
                 Remaining { reference, count: 1, depth: tracked.depth, why: self.why(&tracked.object, now) };
-            let is_alike = |other: &Remaining| {
-                let (one, other_one) = (&next.reference, &other.reference);
-                (&one.kind, &one.api_version, &one.namespace)
-                    == (&other_one.kind, &other_one.api_version, &other_one.namespace)
-                    && (next.depth, &next.why) == (other.depth, &other.why)
+            let kind = |one: &Remaining| {
+                let reference = &one.reference;
+                (
+                    one.depth,
+                    reference.kind.clone(),
+                    reference.api_version.clone(),
+                    reference.namespace.clone(),
+                )
             };
-            if let Some(run) = runs.last_mut()
-                && run.last().is_some_and(is_alike)
-            {
-                run.push(next);
-            } else if runs.len() < MOST_NAMED {
-                runs.push(vec![next]);
+            let groups = neighbours.last_mut().filter(|groups| kind(&groups[0][0]) == kind(&next));
+            if let Some(groups) = groups {
+                match groups.iter_mut().find(|group| group[0].why == next.why) {
+                    Some(group) => group.push(next),
+                    None => groups.push(vec![next]),
+                }
+            } else if neighbours.len() < MOST_NAMED {
+                neighbours.push(vec![vec![next]]);
             } else {
                 break;
             }
         }
-        let together = |run: Vec<Remaining>| {
-            let count = run.len();
-            let shown = if count > MOST_ALIKE { 1 } else { count };
-            let each = if count > MOST_ALIKE { count } else { 1 };
-            run.into_iter().take(shown).map(move |remaining| Remaining { count: each, ..remaining })
+        let together = |group: Vec<Remaining>| {
+            let count = group.len();
+            let (shown, each) = if count > MOST_ALIKE { (1, count) } else { (count, 1) };
+            group.into_iter().take(shown).map(move |one| Remaining { count: each, ..one })
         };
-        runs.into_iter().flat_map(together).collect()
+        neighbours.into_iter().flatten().flat_map(together).take(MOST_NAMED).collect()
     }
 
     /// What a person wants to know now.
@@ -570,7 +575,11 @@ mod tests {
     #[test]
     fn many_siblings_alike_are_told_as_one_and_few_by_name() {
         let dependents = |count: usize| {
-            let secrets: String = (0..count).map(|n| format!("Secret/s{n} <- ConfigMap/o!\n")).collect();
+            let secret = |n: usize| {
+                let marked = if n == 1 { "terminating finalizer=a/h " } else { "" };
+                format!("Secret/s{n} {marked}<- ConfigMap/o!\n")
+            };
+            let secrets: String = (0..count).map(secret).collect();
             format!("ConfigMap/o\n{secrets}Pod/p finalizer=a/h terminating <- ConfigMap/o!")
         };
         let told = |count| {
@@ -584,7 +593,7 @@ mod tests {
         assert_eq!(few, [vec![one("ConfigMap", 1), one("Pod", 1)], secrets].concat());
         let mut many = told(100);
         many.sort();
-        assert_eq!(many, [one("ConfigMap", 1), one("Pod", 1), one("Secret", 100)]);
+        assert_eq!(many, [one("ConfigMap", 1), one("Pod", 1), one("Secret", 1), one("Secret", 99)]);
     }
 
     #[test]

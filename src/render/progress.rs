@@ -80,14 +80,24 @@ impl ProgressView {
 
     /// Shows a line that stays, above the region.
     pub fn note(&mut self, text: &str) {
-        let line = Line::new().plain(text).render(self.look);
-        match &mut self.place {
-            Place::Region(Some(bar)) => bar.println(line),
-            Place::Region(None) => {
-                let _ = Term::stderr().write_line(&line);
+        let look = match self.place {
+            // The terminal may have been resized.
+            Place::Region(_) => {
+                let size = Term::stderr().size_checked();
+                Look { width: size.map(|(_, columns)| usize::from(columns)).or(self.look.width), ..self.look }
             }
-            Place::Lines(lines) => {
-                let _ = writeln!(lines.out, "{line}");
+            Place::Lines(_) => self.look,
+        };
+        for line in Line::new().plain(text).wrapped(look, 2) {
+            let line = line.render(look);
+            match &mut self.place {
+                Place::Region(Some(bar)) => bar.println(line),
+                Place::Region(None) => {
+                    let _ = Term::stderr().write_line(&line);
+                }
+                Place::Lines(lines) => {
+                    let _ = writeln!(lines.out, "{line}");
+                }
             }
         }
     }

@@ -102,9 +102,12 @@ impl Line {
     /// Writes it with a line end, wrapped at spaces where the terminal's width is known; lines after the first are
     /// indented.
     pub(super) fn write_wrapped(self, out: &mut impl io::Write, look: Look, indent: usize) -> io::Result<()> {
-        let Some(limit) = look.width.filter(|limit| self.width() > *limit) else {
-            return self.write(out, look);
-        };
+        self.wrapped(look, indent).iter().try_for_each(|line| line.write(out, look))
+    }
+
+    /// The same as lines.
+    pub(super) fn wrapped(self, look: Look, indent: usize) -> Vec<Self> {
+        let Some(limit) = look.width.filter(|limit| self.width() > *limit) else { return vec![self] };
         // A word may have several colours.
         let mut words = vec![Self::new()];
         for (role, text) in &self.spans {
@@ -117,18 +120,19 @@ impl Line {
                 }
             }
         }
+        let mut lines = Vec::new();
         let (mut line, mut has_word) = (Self::new(), false);
         for (position, word) in words.into_iter().enumerate() {
             if has_word && line.width() + 1 + word.width() > limit {
-                line.write(out, look)?;
-                line = Self::new().plain(" ".repeat(indent));
+                lines.push(std::mem::replace(&mut line, Self::new().plain(" ".repeat(indent))));
             } else if position > 0 {
                 line.push(Role::Plain, " ");
             }
             has_word |= !word.is_empty();
             line.append(word);
         }
-        line.write(out, look)
+        lines.push(line);
+        lines
     }
 
     /// Cuts it to the width of the terminal.

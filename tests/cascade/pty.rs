@@ -27,11 +27,23 @@ impl Terminal {
     }
 
     fn sized(world: &World, arguments: &[&str], size: Size, environment: &[(&str, &str)]) -> Self {
+        let plain = world.command(arguments);
+        let words: Vec<&str> = plain.get_args().map(|word| word.to_str().unwrap()).collect();
+        Self::run(plain.get_program().to_str().unwrap(), &words, &plain, size, environment)
+    }
+
+    /// Any program, in the environment of a command of the plugin.
+    fn run(
+        program: &str,
+        words: &[&str],
+        like: &std::process::Command,
+        size: Size,
+        environment: &[(&str, &str)],
+    ) -> Self {
         let (pty, pts) = open().unwrap();
         pty.resize(size).unwrap();
-        let plain = world.command(arguments);
-        let mut command = Command::new(plain.get_program()).args(plain.get_args()).env_clear();
-        for (name, value) in plain.get_envs() {
+        let mut command = Command::new(program).args(words).env_clear();
+        for (name, value) in like.get_envs() {
             command = command.env(name, value.unwrap());
         }
         for (name, value) in environment {
@@ -262,6 +274,88 @@ fn no_line_of_the_region_is_wider_than_a_narrow_terminal() {
     assert_eq!(code, 3, "{output}");
     assert_given_back(&output);
     world.free(&format!("ConfigMap/{name}"));
+}
+
+/// What was written, line by line, without styles: a line ends where the cursor is moved away.
+fn lines(output: &str) -> Vec<String> {
+    let mut text = String::new();
+    let mut rest = output;
+    while let Some(at) = rest.find("\u{1b}[") {
+        text.push_str(&rest[..at]);
+        let sequence = &rest[at + 2..];
+        let end = sequence.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(sequence.len() - 1);
+        if !sequence[end..].starts_with('m') {
+            text.push('\n');
+        }
+        rest = &sequence[end + 1..];
+    }
+    text.push_str(rest);
+    text.split(['\n', '\r']).map(|line| line.trim_end().to_owned()).filter(|line| !line.is_empty()).collect()
+}
+
+#[test]
+fn a_terminal_that_gets_smaller_in_mid_run_gets_shorter_lines() {
+    let world = World::new("pty-resized");
+    world.thing("ConfigMap", "a-name-that-fits-at-first", &[], &[]);
+    let owner = ["ConfigMap/a-name-that-fits-at-first!"];
+    world.thing("Secret", "held-until-later-in-this-test", &owner, &[HOLD]);
+    world.thing("Secret", "held-until-the-very-end", &owner, &[HOLD]);
+    let arguments = ["delete", "cm/a-name-that-fits-at-first", "--policy", "foreground", "--yes"];
+    let terminal = Terminal::start(&world, &arguments);
+    terminal.expect("waits for finalizer example.test/hold");
+    terminal.pty.resize(Size::new(10, 36)).unwrap();
+    let before = terminal.output().len();
+    world.free("Secret/held-until-later-in-this-test");
+    terminal.expect("1 of 3");
+    world.free("Secret/held-until-the-very-end");
+    let (code, output) = terminal.end();
+    assert_eq!(code, 0, "{output}");
+    // The region pads its lines to the width instead of ending them. The one that was on its way when the size changed
+    // may still be a wide one; some later one must fit.
+    let after = lines(&output[before..]);
+    let fits = |region: &&String| {
+        let cells: Vec<char> = region.chars().collect();
+        let rows: Vec<String> = cells.chunks(36).map(|row| row.iter().collect()).collect();
+        let starts = ["█", "  ConfigMap/a-name-that-fits", "    Secret/held-until-the-very-end"];
+        rows.len() == starts.len() && rows.iter().zip(starts).all(|(row, start)| row.starts_with(start))
+    };
+    assert!(after.iter().filter(|line| line.contains("1 of 3")).any(|region| fits(&region)), "{after:#?}");
+    assert_given_back(&output);
+}
+
+#[test]
+fn colour_can_be_forced_through_a_pipe_and_no_colour_is_stronger() {
+    let world = World::new("pty-forced");
+    world.thing("ConfigMap", "one", &[], &[]);
+    let piped = |environment: &[(&str, &str)]| {
+        let mut command = world.command(&["tree", "cm/one"]);
+        command.envs(environment.iter().copied());
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    assert!(!is_styled(&piped(&[])));
+    assert!(is_styled(&piped(&[("CLICOLOR_FORCE", "1")])));
+    assert!(!is_styled(&piped(&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")])));
+}
+
+/// `| head -1` takes the first line and goes; the deletion and its region do not mind.
+#[test]
+fn a_reader_that_goes_away_neither_ends_the_deletion_nor_spoils_the_terminal() {
+    let world = World::new("pty-head");
+    world.thing("ConfigMap", "own", &[], &[]);
+    world.thing("Secret", "held", &["ConfigMap/own!"], &[HOLD]);
+    let plain = world.command(&["delete", "cm/own", "--policy", "foreground", "--yes"]);
+    let words = std::iter::once(plain.get_program()).chain(plain.get_args());
+    let words: Vec<String> = words.map(|word| format!("'{}'", word.to_str().unwrap())).collect();
+    let script = format!("{} | head -1", words.join(" "));
+    let environment = [("TERM", "xterm-256color"), ("PATH", "/usr/bin:/bin")];
+    let terminal = Terminal::run("sh", &["-c", &script], &plain, Size::new(24, 80), &environment);
+    terminal.expect("0 of 2 objects gone");
+    terminal.expect(HOLD);
+    world.free("Secret/held");
+    let (_, output) = terminal.end();
+    assert!(!output.contains("panicked") && !output.contains("error"), "{output}");
+    assert_given_back(&output);
+    world.gone("ConfigMap/own");
 }
 
 #[test]

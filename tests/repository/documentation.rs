@@ -257,3 +257,30 @@ fn the_readme_names_the_stories_of_the_demo() {
         assert!(readme.contains(&format!("`{name}`")), "{name}");
     }
 }
+
+/// The dashboard reads the snippet with additional properties allowed by nobody: a slip would cost all plugins.
+#[test]
+fn the_plugins_for_k9s_have_the_fields_of_its_schema() {
+    let page = text("docs/rights.md");
+    let block = page.split("```yaml\n").find(|block| block.starts_with("plugins:")).expect("the snippet");
+    let block = block.split("```").next().unwrap();
+    let document: serde_json::Value = serde_saphyr::from_str(block).expect("YAML");
+    let plugins = document["plugins"].as_object().unwrap();
+    assert!(plugins.len() > 1 && document.as_object().unwrap().len() == 1);
+    for (name, plugin) in plugins {
+        let plugin = plugin.as_object().unwrap();
+        for (field, value) in plugin {
+            let strings = || value.as_array().is_some_and(|list| list.iter().all(|one| one.is_string()));
+            let fits = match field.as_str() {
+                "shortCut" | "description" | "command" => value.is_string(),
+                "confirm" | "dangerous" | "background" | "override" | "overwriteOutput" => value.is_boolean(),
+                "scopes" | "args" => strings(),
+                _ => false,
+            };
+            assert!(fits, "{name}: {field}: {value}");
+        }
+        for field in ["shortCut", "description", "scopes", "command"] {
+            assert!(plugin.contains_key(field), "{name} has no {field}");
+        }
+    }
+}

@@ -79,7 +79,14 @@ pub(crate) fn cargo(arguments: &[&str]) -> Result<(), Error> {
 pub(crate) fn run_cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<(), Error> {
     let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let shown = format!("cargo {}", arguments.join(" "));
-    let status = Command::new(program)
+    let mut command = Command::new(program);
+    // What Cargo tells this program of its own package would make build scripts run again that were run without.
+    for (name, _) in env::vars_os() {
+        if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|start| name.to_string_lossy().starts_with(start)) {
+            command.env_remove(name);
+        }
+    }
+    let status = command
         .args(arguments)
         .envs(environment.iter().copied())
         .current_dir(control_plane::workspace())

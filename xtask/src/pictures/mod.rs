@@ -62,7 +62,7 @@ fn forecast_and_diagnosis(plane: &ControlPlane) -> Result<(), Error> {
         let left = stage.kubectl().run(&["get", "secrets,services,configmaps", "-o", "name"]).ok()?;
         (!left.contains("runner-1")).then_some(())
     })?;
-    let diagnose = Shot { stage: &stage, columns: 110, command: "kubectl cascade diagnose pod/runner-1" };
+    let diagnose = Shot { stage: &stage, columns: 100, command: "kubectl cascade diagnose pod/runner-1" };
     let found = diagnose.until(|_| false, "")?;
     diagnose.save(
         "diagnosis",
@@ -112,7 +112,7 @@ fn progress(plane: &ControlPlane) -> Result<(), Error> {
     kubectl.run(&["rollout", "status", "deployment/orders-replica", "--timeout=180s"])?;
 
     let command = "kubectl cascade delete database/orders --policy foreground --yes";
-    let delete = Shot { stage: &stage, columns: 92, command };
+    let delete = Shot { stage: &stage, columns: 100, command };
     let is_halfway = |screen: &Screen| {
         let text = screen.text();
         let Some(line) = text.lines().find(|line| line.contains(" objects gone, ")) else { return false };
