@@ -28,6 +28,8 @@ impl Candidate {
 #[derive(Debug, Clone, Copy)]
 pub struct Run {
     pub seconds: f64,
+    /// User and system time: hardly moved by what else the machine does.
+    pub processor_seconds: f64,
     pub kibibytes: i64,
     pub code: i64,
     /// Requests that the API server counted meanwhile; its own controllers' are among them.
@@ -82,6 +84,7 @@ pub fn once(plane: &ControlPlane, candidate: &Candidate) -> Result<Run, Error> {
         .map_err(|error| Error::new(format!("cannot measure {}: {error}", candidate.name)))?;
     Ok(Run {
         seconds: found["seconds"].as_f64().unwrap_or(f64::NAN),
+        processor_seconds: found["processorSeconds"].as_f64().unwrap_or(f64::NAN),
         kibibytes: found["kibibytes"].as_i64().unwrap_or(-1),
         code: found["code"].as_i64().unwrap_or(-1),
         requests,
@@ -101,7 +104,14 @@ pub fn child(words: &[String]) -> Result<(), Error> {
         .map_err(|error| Error::new(format!("cannot run {program}: {error}")))?;
     let seconds = began.elapsed().as_secs_f64();
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).map_err(|error| Error::new(error.to_string()))?;
-    println!("{}", json!({ "seconds": seconds, "kibibytes": usage.max_rss(), "code": status.code() }));
+    let processor: f64 = [usage.user_time(), usage.system_time()]
+        .map(|time| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6)
+        .iter()
+        .sum();
+    let found = json!({
+        "seconds": seconds, "processorSeconds": processor, "kibibytes": usage.max_rss(), "code": status.code(),
+    });
+    println!("{found}");
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use crate::measure::Measured;
 /// A titled table.
 pub struct Table {
     title: String,
-    rows: Vec<[String; 8]>,
+    rows: Vec<[String; 9]>,
 }
 
 impl Table {
@@ -24,6 +24,7 @@ impl Table {
                 format!("{:.3} s", seconds(one)),
                 format!("{:.2}", seconds(one) / ours),
                 if floor.is_nan() { String::new() } else { format!("{:.2}", seconds(one) / floor) },
+                format!("{:.3} s", median(one.runs.iter().map(|run| run.processor_seconds))),
                 format!("{memory:.1} MB"),
                 format!("{:.0}", median(one.runs.iter().map(|run| run.requests))),
                 one.traffic.map_or_else(String::new, |(connections, bytes)| {
@@ -41,9 +42,9 @@ impl fmt::Display for Table {
         writeln!(out, "\n### {}\n", self.title)?;
         writeln!(
             out,
-            "| | median time | times ours | times the floor | median peak memory | requests | on the wire, connections | |"
+            "| | median time | times ours | times the floor | processor time | peak memory | requests | on the wire, connections | |"
         )?;
-        writeln!(out, "|---|---|---|---|---|---|---|---|")?;
+        writeln!(out, "|---|---|---|---|---|---|---|---|---|")?;
         self.rows.iter().try_for_each(|row| writeln!(out, "| {} |", row.join(" | ")))
     }
 }

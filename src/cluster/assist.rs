@@ -62,7 +62,12 @@ impl Assistant {
             let Some(object) = self.queue.pop_front() else { break };
             let options =
                 DeleteOptions { policy: self.order.policy_for(&object), grace_seconds: None, dry_run: false };
-            self.in_flight.push(Box::pin(send(self.cluster.clone(), object, options)));
+            let cluster = self.cluster.clone();
+            self.in_flight.push(if self.order.is_last(&object) {
+                Box::pin(let_go(cluster, object, options))
+            } else {
+                Box::pin(send(cluster, object, options))
+            });
         }
         match self.in_flight.next().await {
             None => std::future::pending().await,
@@ -104,6 +109,21 @@ async fn send(cluster: Cluster, object: Object, options: DeleteOptions) -> Sent 
         }
         Ok(_) => Sent::Left(None),
         Err(_) => outcome(&first, &object),
+    }
+}
+
+/// Lets a target go that waits in foreground for nobody any more: the DELETE in background takes
+/// `foregroundDeletion` off (reference C.4), as the collector would. Whatever else holds it is not ours.
+async fn let_go(cluster: Cluster, object: Object, options: DeleteOptions) -> Sent {
+    match metadata::get(&cluster, &object.resource, object.namespace.as_deref(), &object.name).await {
+        Ok(Some(fresh)) if fresh.uid == object.uid && fresh.finalizers == [FOREGROUND_FINALIZER] => {
+            match delete(&cluster, &fresh, options).await {
+                Ok(()) => Sent::Done,
+                Err(trouble) => outcome(&trouble, &object),
+            }
+        }
+        Ok(_) => Sent::Left(None),
+        Err(trouble) => outcome(&trouble, &object),
     }
 }
 

@@ -1,6 +1,7 @@
 //! In which order `--assist` may send the deletes that the collector would send: the same objects, and never before
 //! their turn. Background goes top-down, each object once its owners are gone; foreground bottom-up, each once its
-//! doomed dependents are gone.
+//! doomed dependents are gone, and the targets last: all that the collector has left to do for them then is to take
+//! `foregroundDeletion` off, and in its queue that stands behind everything that is gone already.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,13 +19,14 @@ pub struct Order {
     awaits: BTreeMap<Uid, BTreeSet<Uid>>,
     /// Who awaits whose end.
     awaited_by: BTreeMap<Uid, Vec<Uid>>,
+    /// Targets of a foreground deletion, which are deleted already.
+    last: BTreeSet<Uid>,
     policy: Option<Policy>,
 }
 
 impl Order {
     /// The order for this forecast. Only objects that certainly go without help, or wait for a kubelet alone, are
-    /// ours; the targets never are, and neither is what a Namespace or a definition takes along by itself. Under
-    /// `orphan` nothing is.
+    /// ours; neither is what a Namespace or a definition takes along by itself. Under `orphan` nothing is.
     pub fn new(graph: &OwnerGraph, forecast: &Forecast) -> Self {
         let mut order = Self { policy: Some(forecast.policy), ..Self::default() };
         if forecast.policy == Policy::Orphan {
@@ -59,13 +61,44 @@ impl Order {
                         .collect()
                 }
             };
-            for uid in &awaited {
-                order.awaited_by.entry(uid.clone()).or_default().push(object.uid.clone());
-            }
-            order.awaits.insert(object.uid.clone(), awaited);
-            order.mine.insert(object.uid.clone(), object.clone());
+            order.add(object, awaited);
+        }
+        if forecast.policy == Policy::Foreground {
+            order.add_targets(graph, forecast);
         }
         order
+    }
+
+    /// A target of a foreground deletion may go once every other object of the plan that goes is gone.
+    fn add_targets(&mut self, graph: &OwnerGraph, forecast: &Forecast) {
+        let is_target = |index: usize| forecast.targets.contains(&index);
+        let others: BTreeSet<Uid> = forecast
+            .entries
+            .iter()
+            .filter(|entry| entry.fate.is_doomed() && !is_target(entry.object))
+            .map(|entry| graph.object(entry.object).uid.clone())
+            .collect();
+        for entry in forecast.entries.iter().filter(|entry| is_target(entry.object)) {
+            let object = graph.object(entry.object);
+            let goes_by_itself = entry.fate == Fate::Deleted && entry.certain && !object.is_terminating();
+            if goes_by_itself && !others.is_empty() {
+                self.last.insert(object.uid.clone());
+                self.add(object, others.clone());
+            }
+        }
+    }
+
+    fn add(&mut self, object: &Object, awaited: BTreeSet<Uid>) {
+        for uid in &awaited {
+            self.awaited_by.entry(uid.clone()).or_default().push(object.uid.clone());
+        }
+        self.awaits.insert(object.uid.clone(), awaited);
+        self.mine.insert(object.uid.clone(), object.clone());
+    }
+
+    /// Whether this is a target that is deleted already, and only waits for `foregroundDeletion` to be taken off.
+    pub fn is_last(&self, object: &Object) -> bool {
+        self.last.contains(&object.uid)
     }
 
     /// What may be deleted at once.
@@ -125,11 +158,25 @@ mod tests {
     }
 
     #[test]
-    fn foreground_goes_bottom_up_and_leaves_the_root_to_the_collector() {
+    fn foreground_goes_bottom_up_and_the_target_when_all_else_is_gone() {
         let (_, mut order) = order(CHAIN, "ConfigMap/top", Policy::Foreground);
         assert_eq!(labels(&order.first()), ["Secret/leaf"]);
         assert_eq!(labels(&order.after(&"Secret/leaf".into())), ["ConfigMap/mid"]);
-        assert!(order.after(&"ConfigMap/mid".into()).is_empty());
+        let last = order.after(&"ConfigMap/mid".into());
+        assert_eq!(labels(&last), ["ConfigMap/top"]);
+        assert!(order.is_last(&last[0]));
+    }
+
+    #[test]
+    fn a_foreground_target_with_a_finalizer_of_its_own_or_beside_something_held_is_left_to_the_collector() {
+        for text in [
+            "ConfigMap/o finalizer=a/h\nSecret/d <- ConfigMap/o!",
+            "ConfigMap/o\nSecret/d <- ConfigMap/o!\nSecret/held finalizer=a/h <- ConfigMap/o",
+        ] {
+            let (_, mut order) = order(text, "ConfigMap/o", Policy::Foreground);
+            assert_eq!(labels(&order.first()), ["Secret/d"]);
+            assert!(order.after(&"Secret/d".into()).is_empty(), "{text}");
+        }
     }
 
     #[test]
