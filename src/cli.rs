@@ -217,6 +217,32 @@ pub enum Probe {
     Canary,
 }
 
+/// How `delete` and `wait` follow a deletion.
+#[derive(Debug, Args)]
+pub struct FollowArgs {
+    /// Give up after this time, of a delete counted from when it is accepted; 0 never does
+    #[arg(
+        long,
+        default_value = "0s",
+        value_name = "DURATION",
+        allow_hyphen_values = true,
+        help_heading = "Waiting"
+    )]
+    pub timeout: String,
+    /// Diagnose when nothing has changed for this long
+    #[arg(
+        long,
+        default_value = "60s",
+        value_name = "DURATION",
+        allow_hyphen_values = true,
+        help_heading = "Waiting"
+    )]
+    pub stall_timeout: String,
+    /// How far probes may go when a stall is diagnosed
+    #[arg(long, value_enum, default_value_t = Probe::DryRun, value_name = "PROBE", help_heading = "Waiting")]
+    pub probe: Probe,
+}
+
 /// `delete`
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -257,24 +283,9 @@ pub struct DeleteArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "true",
           action = clap::ArgAction::Set, value_name = "BOOL", help_heading = "Waiting")]
     pub wait: bool,
-    /// Give up after this time, counted from the accepted delete; 0 never does
-    #[arg(
-        long,
-        default_value = "0s",
-        value_name = "DURATION",
-        allow_hyphen_values = true,
-        help_heading = "Waiting"
-    )]
-    pub timeout: String,
-    /// Diagnose when nothing has changed for this long
-    #[arg(
-        long,
-        default_value = "60s",
-        value_name = "DURATION",
-        allow_hyphen_values = true,
-        help_heading = "Waiting"
-    )]
-    pub stall_timeout: String,
+    /// How long to follow, and how to ask why it stalls
+    #[command(flatten)]
+    pub follow: FollowArgs,
     /// Help a slow garbage collector: send the deletes that it would send, many at once. Worth it for hundreds of
     /// dependents, since most controller managers are limited to some 20 requests a second. The same objects
     /// survive; you need the right to delete the dependents yourself
@@ -293,9 +304,6 @@ pub struct DeleteArgs {
     /// An object that is not there is no error
     #[arg(long, help_heading = "Deletion")]
     pub ignore_not_found: bool,
-    /// How far probes may go when a stall is diagnosed
-    #[arg(long, value_enum, default_value_t = Probe::DryRun, value_name = "PROBE", help_heading = "Waiting")]
-    pub probe: Probe,
     /// Output format
     #[arg(short = 'o', long, value_enum, value_name = "FORMAT", help_heading = "Output")]
     pub output: Option<ReportFormat>,
@@ -315,27 +323,9 @@ pub struct WaitArgs {
     /// Which objects
     #[command(flatten)]
     pub target: TargetArgs,
-    /// Give up after this time; 0 never does
-    #[arg(
-        long,
-        default_value = "0s",
-        value_name = "DURATION",
-        allow_hyphen_values = true,
-        help_heading = "Waiting"
-    )]
-    pub timeout: String,
-    /// Diagnose when nothing has changed for this long
-    #[arg(
-        long,
-        default_value = "60s",
-        value_name = "DURATION",
-        allow_hyphen_values = true,
-        help_heading = "Waiting"
-    )]
-    pub stall_timeout: String,
-    /// How far probes may go when a stall is diagnosed
-    #[arg(long, value_enum, default_value_t = Probe::DryRun, value_name = "PROBE", help_heading = "Waiting")]
-    pub probe: Probe,
+    /// How long to follow, and how to ask why it stalls
+    #[command(flatten)]
+    pub follow: FollowArgs,
     /// Output format
     #[arg(short = 'o', long, value_enum, value_name = "FORMAT", help_heading = "Output")]
     pub output: Option<ReportFormat>,

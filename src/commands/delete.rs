@@ -112,13 +112,13 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
         if args.assist {
             following.assistant = Some(Assistant::new(&session.cluster, Order::new(&subject.graph, &plan)));
         }
-        let explain = ending::explainer(session, &subject, probing(args.probe));
+        let explain = ending::explainer(session, &subject, probing(args.follow.probe));
         let mut view = session.progress();
         let end = following.until_end(wish.limits, &mut interrupt, &mut view, &explain).await;
         view.finish();
         Some(end)
     };
-    let ended = Ended { end, following, refusals, policy: wish.policy, probing: probing(args.probe) };
+    let ended = Ended { end, following, refusals, policy: wish.policy, probing: probing(args.follow.probe) };
     ending::finish(session, args.output, &subject, &plan, ended, &mut interrupt).await
 }
 
@@ -161,7 +161,7 @@ fn wish(args: &DeleteArgs) -> Result<Wish, Failure> {
         (_, _, seconds) if seconds > 0 => Some(seconds),
         _ => None,
     };
-    let limits = limits(&args.timeout, &args.stall_timeout)?;
+    let limits = limits(&args.follow)?;
     Ok(Wish {
         policy: policy(args.cascade.unwrap_or(args.policy)),
         grace_seconds,

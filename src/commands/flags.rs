@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::connection::{time_limit, time_span};
 use super::follow::Limits;
-use crate::cli::{PolicyArg, Probe};
+use crate::cli::{FollowArgs, PolicyArg, Probe};
 use crate::error::Failure;
 use crate::model::diagnosis::Probing;
 use crate::model::policy::Policy;
@@ -31,10 +31,10 @@ pub fn probing(arg: Probe) -> Probing {
 ///
 /// # Errors
 /// Not a duration, or a stall timeout of nothing.
-pub fn limits(timeout: &str, stall_timeout: &str) -> Result<Limits, Failure> {
+pub fn limits(follow: &FollowArgs) -> Result<Limits, Failure> {
     let limits = Limits {
-        timeout: time_limit("--timeout", timeout)?,
-        stall: time_span("--stall-timeout", stall_timeout)?,
+        timeout: time_limit("--timeout", &follow.timeout)?,
+        stall: time_span("--stall-timeout", &follow.stall_timeout)?,
     };
     if limits.stall == Duration::ZERO {
         return Err(Failure::usage("--stall-timeout must be greater than 0")

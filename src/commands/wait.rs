@@ -19,7 +19,7 @@ use crate::model::target::BareType;
 /// # Errors
 /// Whatever ends the command before anything is watched; a target that is not being deleted.
 pub async fn run(session: &Session, args: &WaitArgs) -> Result<ExitCode, Failure> {
-    let limits = limits(&args.timeout, &args.stall_timeout)?;
+    let limits = limits(&args.follow)?;
     let reading = Reading {
         cluster_scoped: ClusterScoped::IfForeground,
         pods: true,
@@ -38,12 +38,17 @@ pub async fn run(session: &Session, args: &WaitArgs) -> Result<ExitCode, Failure
     for target in &subject.targets {
         following.look_at(subject.graph.object(*target)).await;
     }
-    let explain = ending::explainer(session, &subject, probing(args.probe));
+    let explain = ending::explainer(session, &subject, probing(args.follow.probe));
     let mut view = session.progress();
     let end = following.until_end(limits, &mut interrupt, &mut view, &explain).await;
     view.finish();
-    let ended =
-        Ended { end: Some(end), following, refusals: Vec::new(), policy, probing: probing(args.probe) };
+    let ended = Ended {
+        end: Some(end),
+        following,
+        refusals: Vec::new(),
+        policy,
+        probing: probing(args.follow.probe),
+    };
     ending::finish(session, args.output, &subject, &plan, ended, &mut interrupt).await
 }
 
@@ -52,7 +57,7 @@ pub async fn run(session: &Session, args: &WaitArgs) -> Result<ExitCode, Failure
 /// # Errors
 /// A wrong command line.
 pub fn check(args: &WaitArgs) -> Result<(), Failure> {
-    limits(&args.timeout, &args.stall_timeout)?;
+    limits(&args.follow)?;
     manifest::check(&args.target, BareType::All)
 }
 
