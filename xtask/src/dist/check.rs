@@ -34,6 +34,8 @@ pub(super) fn run(folder: &Path, archives: &[Platform]) -> Result<(), Error> {
         let (manifest, archive) = (folder.join("cascade.yaml"), folder.join(&archive.archive));
         let (manifest, archive) = (manifest.display(), archive.display());
         user.run(&format!("kubectl krew install --manifest={manifest} --archive={archive}"))?;
+        // krew wants an index even for what does not come from one; this one is empty and stays here.
+        user.run("git init --quiet \"$KREW_ROOT/index/default\"")?;
         user.must_say("kubectl krew list", "cascade")?;
         user.must_say("kubectl plugin list", "/kubectl-cascade")?;
         user.must_say("kubectl cascade version --client", &version())?;

@@ -2,7 +2,7 @@
 //!
 //! An archive a platform (program, licence, completion shim, manual pages), its SHA-256, and the manifest that krew
 //! installs from. The same program gives the same archive, byte by byte. Each platform is built on a machine of its
-//! own (`.github/workflows/release.yml`); `--collect` then writes the manifest of all.
+//! own (`.github/workflows/release.yml`); `--collect --complete` then writes the manifest of all.
 
 mod archive;
 #[cfg(unix)]
@@ -31,9 +31,12 @@ pub(crate) struct Arguments {
     /// Where the releases are; the manifest links to them.
     #[arg(long, value_name = "URL", default_value = NOWHERE)]
     home: String,
-    /// Build nothing: the archives of all platforms are in target/dist; write their sums and the manifest.
+    /// Build nothing: take the archives that are in target/dist.
     #[arg(long)]
     collect: bool,
+    /// Fail where the archive of a platform is missing.
+    #[arg(long)]
+    complete: bool,
     /// Have the manifest judged by krew's own validator, then install the archive with krew, use it, and uninstall it.
     #[cfg(unix)]
     #[arg(long)]
@@ -97,7 +100,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Error> {
         .map(|platform| platform.archive(&version()))
         .filter(|name| !archives.iter().any(|archive| archive.archive == *name))
         .collect();
-    if arguments.collect && !missing.is_empty() {
+    if arguments.complete && !missing.is_empty() {
         return Err(Error::new(format!("{} has no {}", folder.display(), missing.join(", "))));
     }
     let sums: String =
