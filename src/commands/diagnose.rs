@@ -267,7 +267,7 @@ fn changes(
 }
 
 /// Everything that goes with an object: its dependents; what is in a Namespace; the instances of a definition.
-fn below(graph: &OwnerGraph, target: &Object) -> Vec<usize> {
+pub fn below(graph: &OwnerGraph, target: &Object) -> Vec<usize> {
     let Some(&index) = graph.by_uid(&target.uid).first() else { return Vec::new() };
     let details = &graph.snapshot().details;
     let mut roots = vec![index];

@@ -1,11 +1,12 @@
 //! How a deletion ended: what is proven gone, who survived, what is left and why; the report and the exit code.
 //! `delete` and `wait` share it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 
+use super::diagnose::below;
 use super::follow::{End, Following};
 use super::interrupt::Interrupt;
 use super::keep::Stop;
@@ -325,15 +326,40 @@ fn case(targets: Vec<ObjectRef>, progress: &Progress, probing: Probing) -> Case 
     }
 }
 
+/// The targets below which something moves, and how fast.
+fn moving_targets(
+    subject: &Subject,
+    progress: &Progress,
+    moving: &BTreeSet<Uid>,
+    now: Timestamp,
+) -> BTreeMap<Uid, Pace> {
+    let remaining: BTreeSet<&Uid> = progress.remaining().map(|object| &object.uid).collect();
+    let graph = &subject.graph;
+    let mut paces = BTreeMap::new();
+    for target in &subject.targets {
+        let target = graph.object(*target);
+        let members: BTreeSet<&Uid> =
+            below(graph, target).into_iter().map(|member| &graph.object(member).uid).collect();
+        if members.iter().any(|member| moving.contains(*member)) {
+            let left = members.intersection(&remaining).count();
+            paces.insert(target.uid.clone(), Pace { left, per_second: None });
+        }
+    }
+    // Whose the rate is, is known only where there is one.
+    if let (1, Some(pace)) = (paces.len(), paces.values_mut().next()) {
+        pace.per_second = progress.rate(now);
+    }
+    paces
+}
+
 /// Why the rest does not go.
 async fn explain(session: &Session, subject: &Subject, ended: &Ended, result: &mut DeletionResult) {
     let progress = &ended.following.progress;
     let targets = subject.targets.iter().map(|target| subject.graph.object(*target).reference()).collect();
     let mut case = Case { caller: session.caller.clone(), ..case(targets, progress, ended.probing) };
     let now = case.now;
-    if ended.end == Some(End::TimedOut { moving: true }) {
-        let pace = Pace { left: result.remaining.len(), per_second: progress.rate(now) };
-        case.moving = case.targets.iter().map(|target| (target.uid.clone(), pace)).collect();
+    if let Some(End::TimedOut { moving }) = &ended.end {
+        case.moving = moving_targets(subject, progress, moving, now);
     }
     let searched = subject.graph.snapshot().searched.clone();
     let fresh = read(session, Arc::clone(&subject.catalog), Vec::new(), searched, true).await;

@@ -56,8 +56,8 @@ pub enum End {
     Stalled,
     /// The time limit was reached.
     TimedOut {
-        /// It still moves: something changed after the limit, too.
-        moving: bool,
+        /// What still moves: what changed after the limit, too.
+        moving: BTreeSet<Uid>,
     },
     /// The user pressed Ctrl-C.
     Interrupted,
@@ -72,6 +72,7 @@ pub struct Following {
     cluster: Cluster,
     scopes: Vec<Scope>,
     survivors: Vec<Object>,
+    targets: usize,
     observations: UnboundedReceiver<Observation>,
     /// How far it has come.
     pub progress: Progress,
@@ -100,6 +101,7 @@ impl Following {
             cluster: cluster.clone(),
             scopes,
             survivors: survivors(graph, forecast),
+            targets: forecast.targets.len(),
             observations,
             progress: Progress::new(graph, forecast, started),
             assistant: None,
@@ -213,22 +215,33 @@ impl Following {
         }
     }
 
-    /// Whether it moves right now. The first changes of a deletion always come at once, so only the next one tells.
-    async fn moves(&mut self, interrupt: &mut Interrupt) -> bool {
-        let before = self.progress.last_change();
-        if Timestamp::now().duration_since(before).as_secs() >= LONGEST_PAUSE_SECONDS {
-            return false;
+    /// What moves right now. The first changes of a deletion always come at once, so only the next ones tell. Of several
+    /// targets one may move and another not.
+    async fn moves(&mut self, interrupt: &mut Interrupt) -> BTreeSet<Uid> {
+        let last = self.progress.last_change();
+        if Timestamp::now().duration_since(last).as_secs() >= LONGEST_PAUSE_SECONDS {
+            return BTreeSet::new();
         }
+        let before: Vec<Object> = self.progress.remaining().cloned().collect();
         let deadline = tokio::time::Instant::now() + LAST_LOOK;
-        while self.progress.last_change() == before {
+        while self.targets > 1 || self.progress.last_change() == last {
             tokio::select! {
-                () = interrupt.pressed() => return false,
-                () = tokio::time::sleep_until(deadline) => return false,
+                () = interrupt.pressed() => return BTreeSet::new(),
+                () = tokio::time::sleep_until(deadline) => break,
                 Some(observation) = self.observations.recv() => self.take_in(observation),
-                else => return false,
+                else => break,
             }
         }
-        true
+        let now: BTreeMap<&Uid, &Object> =
+            self.progress.remaining().map(|object| (&object.uid, object)).collect();
+        let changed = |object: &&Object| match now.get(&object.uid) {
+            None => true,
+            Some(now) => {
+                now.finalizers.len() < object.finalizers.len()
+                    || (now.is_terminating() && !object.is_terminating())
+            }
+        };
+        before.iter().filter(changed).map(|object| object.uid.clone()).collect()
     }
 
     /// A living controller makes another in a moment: worth knowing before we leave.
@@ -258,7 +271,7 @@ impl Following {
     fn over(&self, limits: Limits, now: Timestamp) -> Option<End> {
         let since = |time: Timestamp| Duration::try_from(now.duration_since(time)).unwrap_or_default();
         if limits.timeout.is_some_and(|timeout| since(self.started) >= timeout) {
-            return Some(End::TimedOut { moving: false });
+            return Some(End::TimedOut { moving: BTreeSet::new() });
         }
         if let Some((blind, gaps)) = self.progress.blind() {
             return (since(blind) > limits.stall).then_some(End::Blind(gaps));

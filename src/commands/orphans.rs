@@ -15,6 +15,7 @@ use crate::model::facts::{Facts, Question, Subject};
 use crate::model::graph::OwnerGraph;
 use crate::model::object::{Searched, Timestamp, Uid};
 use crate::model::orphan::{Orphan, Orphans, claim_candidates, claim_left_behind, orphans};
+use crate::render::gaps::write_gaps;
 use crate::render::{json, names, orphans as text};
 
 /// The collector takes well under this to delete an object whose owner has just gone.
@@ -23,7 +24,7 @@ const SECOND_LOOK: Duration = Duration::from_secs(3);
 /// Runs `orphans`.
 ///
 /// # Errors
-/// No connection; what could not be read is part of the answer.
+/// No connection, or nothing at all could be read; what else could not be read is part of the answer.
 pub async fn run(session: &Session, args: &OrphansArgs) -> Result<ExitCode, Failure> {
     let catalog = Arc::new(discovery::catalog(&session.cluster).await?);
     let searched = if args.all_namespaces {
@@ -32,6 +33,13 @@ pub async fn run(session: &Session, args: &OrphansArgs) -> Result<ExitCode, Fail
         Searched::namespace(session.cluster.namespace(), false)
     };
     let found = look(session, &catalog, &searched).await;
+    if found.is_blind {
+        session.note(|out| write_gaps(out, session.stderr, &found.gaps));
+        return Err(Failure::error(
+            "no kind could be read, so whether anything was left behind is not known",
+        )
+        .hint("orphans needs the right to list: see docs/rights.md"));
+    }
     let found = confirm(session, &catalog, &searched, found).await;
     report(session.output(), args, &found)
 }

@@ -24,8 +24,11 @@ pub struct FormerOwner {
     pub kind: String,
     /// Name.
     pub name: String,
-    /// UID.
+    /// UID; empty where nothing tells it.
     pub uid: Uid,
+    /// Whether the name is a guess.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub guessed: bool,
 }
 
 /// An object that was left behind.
@@ -50,6 +53,8 @@ pub struct Orphans {
     pub objects: Vec<Orphan>,
     /// Kinds that could not be read.
     pub gaps: Vec<Gap>,
+    /// Whether no kind at all could be read: then nothing is known.
+    pub is_blind: bool,
 }
 
 /// Finds what was left behind among these objects. An object that only looks so because its owner could not be read
@@ -77,7 +82,8 @@ pub fn orphans(graph: &OwnerGraph, caller: &Caller) -> Orphans {
             command: caller.command_on("kubectl delete", object, &[]),
         });
     }
-    Orphans { objects, gaps: snapshot.gaps.clone() }
+    let is_blind = snapshot.objects.is_empty() && snapshot.versions.is_empty() && !snapshot.gaps.is_empty();
+    Orphans { objects, gaps: snapshot.gaps.clone(), is_blind }
 }
 
 /// Claims that look like those of a StatefulSet that is not there any more: `TEMPLATE-STATEFULSET-ORDINAL`, without an
@@ -112,8 +118,7 @@ pub fn claim_left_behind(claim: &Object, whole: &Value, caller: &Caller) -> Opti
     if !made_by_controller || whole["metadata"]["uid"] != *claim.uid.as_str() {
         return None;
     }
-    // Where the template's name ends is not written down; most have one word.
-    let (_, owner) = ordinal_stem(&claim.name)?.split_once('-')?;
+    let (owner, guessed) = set_of(ordinal_stem(&claim.name)?, claim)?;
     Some(Orphan {
         reference: claim.reference(),
         cause: Cause::ClaimLeftBehind,
@@ -122,10 +127,21 @@ pub fn claim_left_behind(claim: &Object, whole: &Value, caller: &Caller) -> Opti
             kind: "StatefulSet".to_owned(),
             name: owner.to_owned(),
             uid: Uid::from(""),
+            guessed,
         }),
         created: claim.created,
         command: caller.command_on("kubectl delete", claim, &[]),
     })
+}
+
+/// The set's name in `TEMPLATE-SET`, and whether it is a guess: where the template's name ends is not written down. The
+/// set's selector stands on the claim as labels, and mostly has the set's name as a value
+/// (`pkg/controller/statefulset/stateful_set_utils.go`, getPersistentVolumeClaims); else most templates have one word.
+fn set_of<'s>(stem: &'s str, claim: &Object) -> Option<(&'s str, bool)> {
+    let suffixes: Vec<&str> = stem.match_indices('-').map(|(at, _)| &stem[at + 1..]).collect();
+    let labelled = suffixes.iter().find(|suffix| claim.labels.values().any(|value| value == **suffix));
+    let owner = labelled.or(suffixes.first())?;
+    Some((owner, labelled.is_none() && suffixes.len() > 1))
 }
 
 /// `data-db` of `data-db-0`.
@@ -152,6 +168,7 @@ fn left_by_job(graph: &OwnerGraph, pod: &Object) -> Option<(Cause, Option<Former
         kind: "Job".to_owned(),
         name: label(JOB_NAME_LABELS).unwrap_or_default(),
         uid,
+        guessed: false,
     };
     Some((Cause::OrphanedByDefault, Some(of)))
 }
@@ -183,6 +200,7 @@ fn never_collected(
         kind: reference.kind.clone(),
         name: reference.name.clone(),
         uid: reference.uid.clone(),
+        guessed: false,
     };
     let with = |state: OwnerState| owners.iter().find(|(_, own)| *own == state).map(of);
     if let Some(of) = with(OwnerState::Unserved) {
@@ -276,8 +294,23 @@ mod tests {
             ] } })
         };
         let left = claim_left_behind(claim, &whole("kube-controller-manager"), &Caller::default()).unwrap();
-        assert_eq!((left.cause, left.of.unwrap().name.as_str()), (Cause::ClaimLeftBehind, "db"));
+        let of = left.of.unwrap();
+        assert_eq!((left.cause, of.name.as_str(), of.guessed), (Cause::ClaimLeftBehind, "db", false));
         assert_eq!(claim_left_behind(claim, &whole("kubectl-create"), &Caller::default()), None);
+    }
+
+    #[test]
+    fn where_a_templates_name_ends_is_told_by_the_claims_labels_or_guessed() {
+        let claim = |text: &str| graph(text).object(0).clone();
+        let name = |text: &str| {
+            let claim = claim(text);
+            let (name, guessed) = set_of(ordinal_stem(&claim.name).unwrap(), &claim).unwrap();
+            (name.to_owned(), guessed)
+        };
+        let labelled = "PersistentVolumeClaim/my-data-db-0 label=app.kubernetes.io/name=db";
+        assert_eq!(name(labelled), ("db".to_owned(), false));
+        assert_eq!(name("PersistentVolumeClaim/my-data-db-0"), ("data-db".to_owned(), true));
+        assert_eq!(name("PersistentVolumeClaim/data-db-0"), ("db".to_owned(), false));
     }
 
     #[test]

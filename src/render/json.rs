@@ -561,6 +561,7 @@ mod tests {
             kind: "Job".into(),
             name: "nightly".into(),
             uid: "u".into(),
+            guessed: false,
         };
         let orphan = |of| Orphan {
             reference: graph.object(0).reference(),
@@ -569,7 +570,7 @@ mod tests {
             created: Some(timestamp("2026-01-02T03:04:05Z")),
             command: "kubectl delete pod/p".into(),
         };
-        let orphans = Orphans { objects: vec![orphan(Some(of)), orphan(None)], gaps: vec![] };
+        let orphans = Orphans { objects: vec![orphan(Some(of)), orphan(None)], ..Orphans::default() };
         insta::assert_snapshot!(text(&orphans_document(&orphans)), @r#"
         {
           "apiVersion": "cascade/v1",

@@ -38,7 +38,10 @@ pub fn write_orphans(
         .collect();
     table::write(out, look, Some(&headers), || {
         orphans.objects.iter().map(|orphan| {
-            let of = orphan.of.as_ref().map(|of| format!("{}/{}", of.kind, of.name));
+            let of = orphan.of.as_ref().map(|of| {
+                let guessed = if of.guessed { " (by its name)" } else { "" };
+                format!("{}/{}{guessed}", of.kind, of.name)
+            });
             let cells = [
                 Line::new().plain(orphan.reference.namespace.as_deref().unwrap_or_default()),
                 Line::new().plain(orphan.reference.short()),
@@ -81,6 +84,7 @@ mod tests {
             kind: "Job".into(),
             name: "nightly".into(),
             uid: "u".into(),
+            guessed: false,
         };
         let orphans = Orphans {
             objects: vec![
@@ -88,6 +92,7 @@ mod tests {
                 orphan("other:Secret/s", None, Cause::OwnershipCycle),
             ],
             gaps: vec![],
+            is_blind: false,
         };
         insta::assert_snapshot!(written(|out| write_orphans(out, Look::PLAIN, &orphans, now())), @r"
         NAMESPACE   NAME            LEFT BY       CAUSE                 AGE

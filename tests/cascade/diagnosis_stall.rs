@@ -117,3 +117,50 @@ fn a_diamond_is_explained_once() {
     let finding = only(&document);
     assert_finding(finding, "finalizer-held", "proven", &["ConfigMap/top", "ConfigMap/x", "Secret/z"]);
 }
+
+/// One of two moves when the time is over: what holds the other is said all the same.
+#[test]
+fn of_two_targets_the_one_that_does_not_move_is_explained() {
+    let world = World::new("one-moves");
+    world.thing("ConfigMap", "large", &[], &[]);
+    world.thing("ConfigMap", "small", &[], &[]);
+    world.thing("Secret", "held", &["ConfigMap/small!"], &[HOLD]);
+    // That the collector marks it would be a move.
+    delete(&world, "Secret/held", FOREGROUND);
+    until_held(&world, "Secret/held", &[HOLD]);
+    let owner = world.owner("ConfigMap/large!");
+    std::thread::scope(|scope| {
+        for worker in 0..4 {
+            let (world, owner) = (&world, &owner);
+            scope.spawn(move || {
+                for number in 0..175 {
+                    let metadata =
+                        json!({ "name": format!("s-{worker}-{number}"), "ownerReferences": [owner] });
+                    world.create("Secret", json!({ "metadata": metadata }));
+                }
+            });
+        }
+    });
+    let arguments = [
+        "delete",
+        "cm",
+        "large",
+        "small",
+        "--policy",
+        "foreground",
+        "--yes",
+        "--timeout",
+        "1s",
+        "-o",
+        "json",
+    ];
+    let result = world.cascade(&arguments).expect(3).json();
+    assert_eq!(result["outcome"], "timed-out", "{result:#}");
+    let of = |name: &str| {
+        let findings = result["findings"].as_array().unwrap().iter();
+        let found = findings.filter(|finding| finding["chain"][0]["name"] == name);
+        found.map(|finding| finding["cause"].as_str().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!((of("large"), of("small")), (vec!["progressing"], vec!["finalizer-held"]), "{result:#}");
+    world.free("Secret/held");
+}

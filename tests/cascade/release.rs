@@ -285,6 +285,8 @@ fn the_name_typed_on_a_terminal_confirms_and_nothing_else_does() {
         assert!(run.stdout.contains("the name was not typed"), "{}", run.stdout);
     }
     world.typed(&["release", "cm/db"], prompt, "\u{3}").expect(130);
+    let interrupted = world.typed(&["release", "cm/db", "-o", "json"], prompt, "\u{3}").expect(130);
+    assert!(interrupted.stdout.contains("\"applied\": false"), "{}", interrupted.stdout);
     assert_eq!(finalizers(&world, "ConfigMap/db"), json!([HOLD]));
     // What changes while somebody types is not what was shown; a new status would not matter.
     world.thing("ConfigMap", "live", &[], &[HOLD]);

@@ -171,3 +171,19 @@ fn nothing_of_a_diagnosis_stays_unchecked_with_all_roles() {
         world.free(name);
     }
 }
+
+#[test]
+fn where_nothing_can_be_read_nobody_knows_what_was_left_behind() {
+    let world = World::new("rights-none");
+    world.thing("ConfigMap", "app", &[], &[]);
+    for format in [&[][..], &["-o", "json"]] {
+        let run = world.cascade_as("limited", &[&["orphans"], format].concat()).expect(1);
+        assert_eq!(run.stdout, "");
+        assert!(run.stderr.contains("no kind could be read"), "{}", run.stderr);
+        assert!(
+            run.stderr.contains("not searched: ") && run.stderr.contains("is forbidden"),
+            "{}",
+            run.stderr
+        );
+    }
+}

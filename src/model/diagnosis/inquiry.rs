@@ -207,6 +207,7 @@ impl<'a> Inquiry<'a> {
 
     /// Puts the answer together.
     pub(super) fn finish(mut self) -> (Diagnosis, Vec<super::Question>) {
+        self.wait_for_turn();
         self.gather_alike();
         let objects = self.case.targets.iter().map(|target| self.diagnosed(target)).collect();
         // What is stuck comes before what only takes its time.
@@ -221,6 +222,28 @@ impl<'a> Inquiry<'a> {
             gaps: self.graph.snapshot().gaps.clone(),
         };
         (diagnosis, self.wanted.into_iter().collect())
+    }
+
+    /// What nothing refuses, while the collector is busy below another target, most likely waits for its turn only.
+    fn wait_for_turn(&mut self) {
+        let Some(busy) = self.case.targets.iter().find(|target| self.case.moving.contains_key(&target.uid))
+        else {
+            return;
+        };
+        for finding in &mut self.findings {
+            if matches!(finding.cause, Cause::CollectorBackoff | Cause::CollectorStale)
+                && finding.verdict != Verdict::Proven
+            {
+                finding.also = vec![finding.cause];
+                finding.cause = Cause::Progressing;
+                finding.summary = format!(
+                    "{} waits for its turn, most likely: no dry run of it is refused, and the garbage collector is busy below {}",
+                    finding.object.short(),
+                    busy.short()
+                );
+                finding.remedies = vec![super::Remedy::text("wait")];
+            }
+        }
     }
 
     /// Many objects in the same state with one cause are one finding with examples, not 212 findings.
