@@ -15,6 +15,7 @@ use crate::cluster::request::Request;
 use crate::error::Failure;
 use crate::error::Trouble;
 use crate::model::catalog::{Catalog, Gap, Resource};
+use crate::model::target::check_name;
 
 /// Aggregated discovery where the server has it (1.30; 1.26 as beta), else the legacy documents.
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
@@ -78,6 +79,12 @@ async fn resources(cluster: &Cluster, group: &str, version: &str) -> Result<Vec<
     let list: LegacyList = serde_json::from_slice(&answer.body)
         .map_err(|error| no_answer(format!("the answer to GET {path} is no APIResourceList: {error}")))?;
     Ok(list.resources.into_iter().filter_map(|resource| resource.read(group, version)).collect())
+}
+
+/// Whether these can be parts of a path, as everything that Kubernetes itself serves: a name such as `..` of a hostile
+/// server could lead to another server's objects.
+fn is_path(parts: &[&str]) -> bool {
+    parts.iter().all(|part| part.is_empty() || check_name(part).is_ok())
 }
 
 fn no_answer(message: String) -> Trouble {
@@ -233,17 +240,19 @@ impl AggregatedResource {
     /// None for a resource that only carries subresources: it has no kind and no verbs of its own.
     fn read(self, group: &str, version: &str) -> Option<Resource> {
         let kind = self.response_kind.map(|kind| kind.kind).unwrap_or_default();
-        (!kind.is_empty() && !self.verbs.is_empty()).then(|| Resource {
-            group: group.to_owned(),
-            version: version.to_owned(),
-            kind,
-            plural: self.resource,
-            singular: self.singular_resource,
-            short_names: self.short_names,
-            categories: self.categories,
-            namespaced: self.scope == "Namespaced",
-            verbs: self.verbs,
-        })
+        (!kind.is_empty() && !self.verbs.is_empty() && is_path(&[group, version, &self.resource])).then(
+            || Resource {
+                group: group.to_owned(),
+                version: version.to_owned(),
+                kind,
+                plural: self.resource,
+                singular: self.singular_resource,
+                short_names: self.short_names,
+                categories: self.categories,
+                namespaced: self.scope == "Namespaced",
+                verbs: self.verbs,
+            },
+        )
     }
 }
 
@@ -290,7 +299,7 @@ struct LegacyResource {
 impl LegacyResource {
     /// None for a subresource, whose name has a slash.
     fn read(self, group: &str, version: &str) -> Option<Resource> {
-        (!self.name.contains('/') && !self.verbs.is_empty()).then(|| Resource {
+        (!self.verbs.is_empty() && is_path(&[group, version, &self.name])).then(|| Resource {
             group: group.to_owned(),
             version: version.to_owned(),
             kind: self.kind,
@@ -320,6 +329,24 @@ mod tests {
     fn legacy(text: &str, group: &str, version: &str) -> Vec<Resource> {
         let list: LegacyList = serde_json::from_str(text).expect("an APIResourceList");
         list.resources.into_iter().filter_map(|resource| resource.read(group, version)).collect()
+    }
+
+    #[test]
+    fn a_resource_whose_name_leads_elsewhere_in_a_path_is_left_out() {
+        for name in ["..", ".", "a/b", "a%2fb"] {
+            let list = serde_json::json!({ "resources": [
+                { "name": name, "kind": "Evil", "verbs": ["list"] },
+                { "name": "pods", "kind": "Pod", "verbs": ["list"] },
+            ] });
+            let kinds: Vec<String> =
+                legacy(&list.to_string(), "", "v1").into_iter().map(|resource| resource.kind).collect();
+            assert_eq!(kinds, ["Pod"], "{name}");
+            assert!(legacy(&list.to_string(), name, "v1").is_empty(), "{name}");
+            let aggregated = serde_json::json!({ "items": [{ "metadata": { "name": "evil.test" }, "versions": [
+                { "version": "v1", "resources": [{ "resource": name, "responseKind": { "kind": "Evil" }, "verbs": ["list"] }] },
+            ] }] });
+            assert!(found(&[&aggregated.to_string()]).finish(Vec::new()).all().is_empty(), "{name}");
+        }
     }
 
     /// How the aggregator answers for an API whose server is down.

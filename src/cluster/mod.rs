@@ -8,6 +8,8 @@ pub mod details;
 pub mod discovery;
 pub mod events;
 pub mod evidence;
+#[cfg(test)]
+mod fuzz;
 pub mod kubeconfig;
 pub mod metadata;
 mod pace;

@@ -7,6 +7,7 @@ use crate::cluster::connect::{Cluster, ConnectionOptions, RequestTimeout};
 use crate::error::Failure;
 use crate::model::command::Caller;
 use crate::model::duration::GoDuration;
+use crate::model::target;
 
 /// Connects as the flags say.
 ///
@@ -44,6 +45,12 @@ pub fn options(args: &ConnectionArgs) -> Result<ConnectionOptions, Failure> {
     // An empty value is what a shell leaves of an unset variable; kubectl takes it for an absent flag.
     let given = |flag: &Option<String>| flag.clone().filter(|value| !value.is_empty());
     let file = |flag: &Option<std::path::PathBuf>| flag.clone().filter(|path| !path.as_os_str().is_empty());
+    if let Some(namespace) = given(&args.namespace)
+        && target::check_name(&namespace).is_err()
+    {
+        return Err(Failure::usage(format!("invalid argument {namespace:?} for \"--namespace\""))
+            .hint("the name of a namespace is one word without slash and percent sign"));
+    }
     Ok(ConnectionOptions {
         namespace: given(&args.namespace),
         context: given(&args.context),
@@ -157,6 +164,16 @@ mod tests {
             assert!(failure.message.ends_with("it may not be negative") && failure.hint.is_some());
         }
         assert_eq!(time_limit("--timeout", "-0s"), Ok(None));
+    }
+
+    /// Something in front of the server may resolve such a path, and then it is another object's.
+    #[test]
+    fn a_namespace_that_leads_elsewhere_in_a_path_is_refused() {
+        for namespace in ["..", ".", "a/b", "%2e%2e"] {
+            let args = ConnectionArgs { namespace: Some(namespace.to_owned()), ..ConnectionArgs::default() };
+            let failure = options(&args).unwrap_err();
+            assert_eq!(failure.kind, crate::error::FailureKind::Usage, "{namespace}");
+        }
     }
 
     #[test]

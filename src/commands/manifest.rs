@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::input::{read_file, read_text};
 use crate::cli::TargetArgs;
 use crate::cluster::saved::yaml;
-use crate::error::Failure;
+use crate::error::{Failure, FailureKind};
 use crate::model::catalog::{Catalog, split_api_version};
 use crate::model::command::quote;
 use crate::model::target::{self, Arguments, BareType, TargetQuery};
@@ -121,6 +121,13 @@ impl Manifest {
                 format!("{source}: {kind}/{name}: no matches for kind {kind:?} in version {api_version:?}");
             return Err(Failure::error(message).hint(self.why_not_served(catalog)));
         };
+        for part in [name, namespace].into_iter().filter(|part| !part.is_empty()) {
+            target::check_name(part).map_err(|failure| Failure {
+                kind: FailureKind::Error,
+                message: format!("{source}: {failure}"),
+                ..failure
+            })?;
+        }
         if resource.namespaced && place.given && !namespace.is_empty() && namespace != place.namespace {
             return Err(Failure::error(format!(
                 "{source}: {kind}/{name}: the namespace of the manifest {namespace:?} does not match the namespace \
@@ -296,7 +303,6 @@ impl Document {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::FailureKind;
     use crate::model::testing::catalog;
 
     const GIVEN: Place<'_> = Place { namespace: "ci", given: true };
@@ -348,6 +354,19 @@ mod tests {
             read("{apiVersion: batch/v9, kind: Job, metadata: {name: a}}", GIVEN).expect_err("no v9");
         assert!(failure.message.contains(r#"no matches for kind "Job" in version "batch/v9""#), "{failure}");
         assert_eq!(failure.hint.as_deref(), Some("the server has this kind in batch/v1"));
+    }
+
+    /// Something in front of the server may resolve such a path: a Pod named `..` would be its namespace.
+    #[test]
+    fn a_name_that_leads_elsewhere_in_a_path_is_refused() {
+        for metadata in
+            ["{name: ..}", "{name: .}", "{name: a/b}", "{name: '%2e%2e'}", "{name: a, namespace: ..}"]
+        {
+            let text = format!("{{apiVersion: v1, kind: Pod, metadata: {metadata}}}");
+            let failure = read(&text, FROM_CONTEXT).expect_err(metadata);
+            assert_eq!(failure.kind, FailureKind::Error, "{metadata}");
+            assert!(failure.message.contains("x.yaml") && failure.hint.is_some(), "{failure}");
+        }
     }
 
     #[test]

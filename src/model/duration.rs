@@ -194,4 +194,23 @@ mod tests {
         assert_eq!(GoDuration::parse("-5s").unwrap().limit(), None);
         assert_eq!(GoDuration::parse("5s").unwrap().limit(), Some(Duration::from_secs(5)));
     }
+
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_duration_or_refused_with_its_own_words(
+            text in "\\PC{0,12}|[+-]?([0-9]{0,25}\\.?[0-9]{0,25}(ns|us|\u{b5}s|ms|s|m|h|d)?){0,4}"
+        ) {
+            match GoDuration::parse(&text) {
+                Ok(duration) => prop_assert_eq!(duration.is_negative(), duration.nanoseconds < 0),
+                Err(error) => prop_assert!(error.to_string().contains("duration")),
+            }
+        }
+
+        #[test]
+        fn what_is_written_in_nanoseconds_is_read_back(nanoseconds: i64) {
+            prop_assert_eq!(GoDuration::parse(&format!("{nanoseconds}ns")), Ok(GoDuration { nanoseconds }));
+        }
+    }
 }

@@ -173,4 +173,29 @@ mod tests {
             assert_eq!(glob(pattern, text), fits, "{pattern} {text}");
         }
     }
+
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_pattern_is_tried_in_no_time(pattern in "[*?a]{0,40}|\\PC{0,10}", text in "a{0,60}b?") {
+            let _ = KindFilter::new(&[pattern.clone()], &[], &catalog());
+            // The plain rule, of exponential effort: only for short ones.
+            fn plain(pattern: &[char], text: &[char]) -> bool {
+                match (pattern, text) {
+                    ([], []) => true,
+                    (['*', rest @ ..], _) => {
+                        plain(rest, text) || !text.is_empty() && plain(pattern, &text[1..])
+                    }
+                    (['?', rest @ ..], [_, more @ ..]) => plain(rest, more),
+                    ([one, rest @ ..], [other, more @ ..]) => one == other && plain(rest, more),
+                    _ => false,
+                }
+            }
+            glob(&pattern, &text);
+            let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().take(7).collect(), text.chars().take(7).collect());
+            let short: (String, String) = (pattern.iter().collect(), text.iter().collect());
+            prop_assert_eq!(glob(&short.0, &short.1), plain(&pattern, &text));
+        }
+    }
 }

@@ -215,4 +215,23 @@ mod tests {
         assert!(FieldSelector::parse("status.phase=Running").is_err());
         assert!(FieldSelector::parse("metadata.name").is_err());
     }
+
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_selector_or_refused_in_words(
+            text in "\\PC{0,20}|[a-z!=<>() ,]{0,16}|([a-z]{1,3}( in | notin |=|!=|==|>|<)[(a-z,0-9)]{0,6},?){1,4}"
+        ) {
+            let objects = super::super::testing::snapshot("Pod/a label=a=b").objects;
+            match LabelSelector::parse(&text) {
+                Ok(selector) => { selector.matches(&objects[0].labels); }
+                Err(failure) => prop_assert!(failure.hint.is_some()),
+            }
+            match FieldSelector::parse(&text) {
+                Ok(selector) => { selector.matches(&objects[0]); }
+                Err(failure) => prop_assert!(failure.hint.is_some()),
+            }
+        }
+    }
 }

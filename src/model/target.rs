@@ -203,7 +203,10 @@ fn split_type_name(word: &str) -> Result<(String, String), Failure> {
 }
 
 /// A name becomes a part of a path, so it must be able to be one (`apimachinery/pkg/api/validation/path/name.go`).
-fn check_name(name: &str) -> Result<(), Failure> {
+///
+/// # Errors
+/// It cannot: usage.
+pub fn check_name(name: &str) -> Result<(), Failure> {
     if name.is_empty() || name == "." || name == ".." || name.contains(['/', '%']) {
         return Err(Failure::usage(format!("{name:?} cannot be the name of an object"))
             .hint("a name is one word without slash and percent sign"));
@@ -620,5 +623,38 @@ mod tests {
         assert_eq!(nearest("web", ["web-5d9c7-abcde", "db-0", "wen"]), ["wen", "web-5d9c7-abcde"]);
         assert_eq!(nearest("x", ["completely-different"]), Vec::<&str>::new());
         assert_eq!([distance("", "abc"), distance("abcd", "acbd"), distance("kitten", "sitting")], [3, 1, 3]);
+    }
+
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_words_are_targets_or_refused_in_words(
+            words in prop::collection::vec("\\PC{0,12}|[a-z]{1,4}([./,][a-zA-Z0-9.%-]{0,6}){0,3}|(po|cm|all|pods\\.v1\\.)[/,]?x?", 0..4),
+            selector in "|\\PC{0,8}|a=b",
+            all: bool,
+            everywhere: bool,
+        ) {
+            for bare_type in [BareType::All, BareType::Refused] {
+                let arguments = Arguments {
+                    targets: &words, selector: &selector, field_selector: "", all, all_namespaces: everywhere,
+                    namespace: "x", bare_type,
+                };
+                let checked = check(&arguments);
+                match parse(&arguments, &catalog()) {
+                    Ok(queries) => {
+                        prop_assert!(checked.is_ok() && !queries.is_empty());
+                        for query in queries {
+                            if let TargetQuery::Named { name, .. } = query {
+                                prop_assert!(check_name(&name).is_ok(), "{name:?} leaves its place in a path");
+                            } else {
+                                prop_assert!(bare_type == BareType::All || all || !selector.is_empty(), "all of a type");
+                            }
+                        }
+                    }
+                    Err(failure) => prop_assert!(failure.hint.is_some() && !failure.message.is_empty()),
+                }
+            }
+        }
     }
 }
