@@ -8,9 +8,12 @@ use proptest::sample::Index;
 use serde_json::{Value, json};
 
 use super::connect::ConnectionOptions;
+use super::events::{Event, EventReader};
 use super::kubeconfig::{Environment, choose};
+use super::protobuf::{MAGIC, PROTOBUF};
 use super::request::Request;
 use super::testing::{Reply, Server};
+use super::wire::{DecodedList, ListReader};
 use super::{discovery, saved};
 use crate::model::command::Caller;
 use crate::model::forecast::forecast;
@@ -18,6 +21,7 @@ use crate::model::graph::OwnerGraph;
 use crate::model::object::Uid;
 use crate::model::orphan::orphans;
 use crate::model::policy::Policy;
+use crate::model::testing::snapshot;
 
 /// So many cases; `CASCADE_FUZZ=100` tries a hundred times as many.
 fn cases(usual: u32) -> ProptestConfig {
@@ -278,4 +282,168 @@ proptest! {
             prop_assert!(choice.cluster.server.is_some());
         }
     }
+}
+
+/// A list of two Pods in JSON, and the same by hand in protobuf.
+fn pod_list() -> Value {
+    json!({"kind": "PodList", "metadata": {"resourceVersion": "7", "continue": ""}, "items": [
+        {"metadata": {"name": "a", "namespace": "x", "uid": "u1", "resourceVersion": "5", "labels": {"l": "v"},
+          "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-01T00:00:30Z",
+          "deletionGracePeriodSeconds": 30, "finalizers": ["a/h"], "managedFields": [{"manager": "m"}],
+          "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u0", "controller": true}]},
+         "spec": {"nodeName": "n", "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
+         "status": {"phase": "Succeeded"}},
+        {"metadata": {"name": "b", "namespace": "x", "uid": "u2"}},
+    ]})
+}
+
+/// A message of these length-delimited fields.
+fn message(fields: &[(u8, &[u8])]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (number, content) in fields {
+        prost::encoding::encode_varint(u64::from(*number) << 3 | 2, &mut bytes);
+        prost::encoding::encode_varint(content.len() as u64, &mut bytes);
+        bytes.extend_from_slice(content);
+    }
+    bytes
+}
+
+fn pod_message(name: &[u8]) -> Vec<u8> {
+    let owner = message(&[(1, b"Job"), (3, b"j"), (4, b"u0"), (5, b"batch/v1")]);
+    let label = message(&[(1, b"l"), (2, b"v")]);
+    let metadata = message(&[
+        (1, name),
+        (3, b"x"),
+        (5, name),
+        (6, b"5"),
+        (11, &label),
+        (13, &owner),
+        (14, b"a/h"),
+        (17, b"managed"),
+    ]);
+    message(&[(1, &metadata), (2, &message(&[(10, b"n")])), (3, &message(&[(1, b"Running")]))])
+}
+
+fn pod_list_message() -> Vec<u8> {
+    let list = message(&[(1, &message(&[(2, b"7")])), (2, &pod_message(b"a")), (2, &pod_message(b"b"))]);
+    [MAGIC, &message(&[(1, b"type"), (2, &list), (4, b"")])].concat()
+}
+
+/// Bytes, of which a few are changed, put in or taken out, and which perhaps are cut off.
+fn broken_bytes(valid: Vec<u8>) -> impl Strategy<Value = Vec<u8>> {
+    let changes = prop::collection::vec((any::<Index>(), any::<u8>(), 0_u8..4), 0..6);
+    (changes, prop::option::weighted(0.3, any::<Index>())).prop_map(move |(changes, cut)| {
+        let mut bytes = valid.clone();
+        for (place, byte, how) in changes {
+            let place = place.index(bytes.len().max(1));
+            match how {
+                0 if place < bytes.len() => bytes[place] = byte,
+                1 if place < bytes.len() => bytes[place] ^= 1 << (byte % 8),
+                2 if place < bytes.len() => drop(bytes.remove(place)),
+                _ => bytes.insert(place.min(bytes.len()), byte),
+            }
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(bytes.len() + 1));
+        }
+        bytes
+    })
+}
+
+fn pods() -> std::sync::Arc<crate::model::catalog::Resource> {
+    snapshot("Pod/p").objects.remove(0).resource
+}
+
+fn read_list(content_type: &str, body: &[u8], piece: usize) -> Option<DecodedList> {
+    let mut reader = ListReader::new(&pods(), content_type);
+    body.chunks(piece).try_for_each(|chunk| reader.push(chunk)).ok()?;
+    reader.finish().ok()
+}
+
+/// What is read of a watch, and whether it ended in an error.
+fn read_events(content_type: &str, bytes: &[u8], piece: usize) -> (Vec<String>, bool) {
+    let mut reader = EventReader::new(&pods(), content_type);
+    let mut told = Vec::new();
+    for chunk in bytes.chunks(piece) {
+        reader.push(chunk);
+        loop {
+            match reader.next() {
+                Ok(None) => break,
+                Ok(Some(Event::Seen(object))) => told.push(format!("seen {object:?}")),
+                Ok(Some(Event::Gone(object))) => told.push(format!("gone {object:?}")),
+                Ok(Some(Event::Bookmark(version))) => told.push(version),
+                Err(_) => return (told, true),
+            }
+        }
+    }
+    (told, false)
+}
+
+fn watch_frames() -> Vec<u8> {
+    let frame = |kind: &[u8], raw: &[u8]| {
+        let enveloped = [MAGIC, &message(&[(2, raw)])].concat();
+        let event = message(&[(1, kind), (2, &message(&[(1, &enveloped)]))]);
+        [&u32::try_from(event.len()).unwrap().to_be_bytes()[..], &event].concat()
+    };
+    let status = message(&[(3, b"too old"), (4, b"Expired")]);
+    [frame(b"ADDED", &pod_message(b"a")), frame(b"DELETED", &pod_message(b"b")), frame(b"ERROR", &status)]
+        .concat()
+}
+
+fn watch_lines() -> Vec<u8> {
+    let event = |kind: &str, object: Value| format!("{}\n", json!({"type": kind, "object": object}));
+    let list = pod_list();
+    let lines = [
+        event("ADDED", list["items"][0].clone()),
+        event("BOOKMARK", json!({"metadata": {"resourceVersion": "9"}})),
+        event("DELETED", list["items"][1].clone()),
+        event("ERROR", json!({"kind": "Status", "code": 410, "message": "too old"})),
+    ];
+    lines.concat().into_bytes()
+}
+
+proptest! {
+    #![proptest_config(cases(500))]
+
+    #[test]
+    fn a_broken_list_is_the_same_whatever_pieces_it_comes_in_or_an_error(
+        (content_type, body) in prop_oneof![
+            broken_bytes(pod_list_message()).prop_map(|body| (PROTOBUF, body)),
+            broken(pod_list()).prop_map(|body| ("application/json", body.into_bytes())),
+            broken_bytes(pod_list().to_string().into_bytes()).prop_map(|body| ("application/json", body)),
+            prop::collection::vec(any::<u8>(), 0..80).prop_map(|body| (PROTOBUF, [MAGIC, &body].concat())),
+            prop::collection::vec(any::<u8>(), 0..80).prop_map(|body| (PROTOBUF, body)),
+        ],
+        piece in 1_usize..40,
+    ) {
+        let whole = read_list(content_type, &body, body.len().max(1)).map(|list| format!("{list:?}"));
+        let pieces = read_list(content_type, &body, piece).map(|list| format!("{list:?}"));
+        prop_assert_eq!(whole, pieces);
+    }
+
+    #[test]
+    fn a_broken_watch_is_the_same_whatever_pieces_it_comes_in_or_an_error(
+        (content_type, body) in prop_oneof![
+            broken_bytes(watch_frames()).prop_map(|body| (PROTOBUF, body)),
+            broken_bytes(watch_lines()).prop_map(|body| ("application/json", body)),
+            prop::collection::vec(any::<u8>(), 0..80).prop_map(|body| (PROTOBUF, body)),
+        ],
+        piece in 1_usize..40,
+    ) {
+        prop_assert_eq!(read_events(content_type, &body, body.len().max(1)), read_events(content_type, &body, piece));
+    }
+}
+
+#[test]
+fn what_is_broken_above_is_read_where_it_is_whole() {
+    let list = read_list(PROTOBUF, &pod_list_message(), 7).unwrap();
+    assert_eq!((list.items.len(), list.resource_version.as_str()), (2, "7"));
+    assert_eq!(read_list("application/json", pod_list().to_string().as_bytes(), 7).unwrap().items.len(), 2);
+    for (content_type, stream, events) in
+        [(PROTOBUF, watch_frames(), 2), ("application/json", watch_lines(), 3)]
+    {
+        let (told, refused) = read_events(content_type, &stream, 7);
+        assert_eq!((told.len(), refused), (events, true), "{told:?}");
+    }
+    assert_eq!(saved::read("file", &saved_cluster().to_string(), None).unwrap().snapshot.objects.len(), 9);
 }

@@ -19,10 +19,11 @@ pub(super) struct Unknown {
 /// `Status` (`apimachinery/pkg/apis/meta/v1/generated.proto`).
 #[derive(Message)]
 struct Status {
-    #[prost(string, tag = "3")]
-    message: String,
-    #[prost(string, tag = "4")]
-    reason: String,
+    // Whatever a webhook wrote: it may be no text.
+    #[prost(bytes = "vec", tag = "3")]
+    message: Vec<u8>,
+    #[prost(bytes = "vec", tag = "4")]
+    reason: Vec<u8>,
     #[prost(message, tag = "5")]
     details: Option<Details>,
     #[prost(int32, tag = "6")]
@@ -50,8 +51,8 @@ pub(super) fn status(body: &[u8], code: u16) -> Option<Trouble> {
     let status = Status::decode(unwrapped(body).ok()?).ok()?;
     Some(Trouble::Status {
         code: u16::try_from(status.code).ok().filter(|code| *code > 0).unwrap_or(code),
-        reason: status.reason,
-        message: status.message,
+        reason: String::from_utf8_lossy(&status.reason).into_owned(),
+        message: String::from_utf8_lossy(&status.message).into_owned(),
         retry_after: status
             .details
             .and_then(|details| u64::try_from(details.retry_after_seconds).ok())

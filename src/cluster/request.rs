@@ -35,6 +35,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_secs(90);
 /// So much of a refusal that is no Status object is shown.
 const EXCERPT: usize = 300;
+/// So much of an answer that is read whole is taken; lists of objects are decoded as they come instead.
+const LONGEST_ANSWER: usize = if cfg!(test) { 4 << 20 } else { 512 << 20 };
 /// So much of a refusal is read.
 const LONGEST_REFUSAL: usize = 1 << 20;
 
@@ -186,6 +188,14 @@ impl Cluster {
         while let Some(chunk) = self.within(started, body.next()).await? {
             bytes.extend_from_slice(&chunk.map_err(|error| self.no_answer(&error))?);
             exchange.read(bytes.len());
+            if bytes.len() > LONGEST_ANSWER {
+                return Err(Trouble::NoAnswer {
+                    message: format!("{} answers without end", self.server()),
+                    hint: Some(
+                        "something in front of it may be broken, or it is no Kubernetes API".to_owned(),
+                    ),
+                });
+            }
         }
         let Head { status, content_type, date, warnings } = head;
         Ok(Answer { status, content_type, date, warnings, body: bytes.freeze() })

@@ -25,6 +25,11 @@ application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 /// Asks for whole objects, protobuf first.
 pub const ACCEPT_WHOLE: &str = "application/vnd.kubernetes.protobuf,application/json";
 
+/// No item is longer: the storage takes no object of more than a few megabytes. A length is whatever a server says.
+const LONGEST_ITEM: usize = 64 << 20;
+/// No list in JSON that can be held is longer.
+const LONGEST_JSON: usize = 2 << 30;
+
 /// One decoded object, with what only Pods have.
 #[derive(Debug)]
 pub struct Decoded {
@@ -108,6 +113,10 @@ impl ListReader {
     pub fn push(&mut self, chunk: &[u8]) -> Result<(), Trouble> {
         self.buffer.extend_from_slice(chunk);
         while self.step()? {}
+        // What is held is one item, but for JSON.
+        if self.format == Format::Json && self.buffer.len() > LONGEST_JSON {
+            return Err(unreadable("it is too long"));
+        }
         Ok(())
     }
 
@@ -150,10 +159,10 @@ impl ListReader {
                     self.buffer.advance(field.header);
                     self.format = Format::List(field.length);
                     self.found = true;
-                } else if self.buffer.len() < field.header + field.length {
+                } else if self.buffer.len() < field.whole()? {
                     return Ok(false);
                 } else {
-                    self.buffer.advance(field.header + field.length);
+                    self.buffer.advance(field.whole()?);
                 }
                 Ok(true)
             }
@@ -163,7 +172,7 @@ impl ListReader {
             }
             Format::List(left) => {
                 let Some(field) = field(&self.buffer)? else { return Ok(false) };
-                let whole = field.header + field.length;
+                let whole = field.whole()?;
                 if whole > left {
                     return Err(unreadable("an item is longer than its list"));
                 }
@@ -202,6 +211,16 @@ struct Field {
     header: usize,
     /// Bytes of its content.
     length: usize,
+}
+
+impl Field {
+    /// Bytes of head and content, which will be held together.
+    fn whole(&self) -> Result<usize, Trouble> {
+        if self.length > LONGEST_ITEM {
+            return Err(unreadable("an item is too long"));
+        }
+        Ok(self.header + self.length)
+    }
 }
 
 /// Reads a field's head; none where more must arrive first. All fields that we meet outside of messages are
@@ -320,14 +339,15 @@ struct ObjectMetaMessage {
 
 #[derive(Clone, PartialEq, Message)]
 struct OwnerMessage {
-    #[prost(string, tag = "1")]
-    kind: String,
-    #[prost(string, tag = "3")]
-    name: String,
-    #[prost(string, tag = "4")]
-    uid: String,
-    #[prost(string, tag = "5")]
-    api_version: String,
+    // The API server takes any bytes for these, and one object must not make a whole list unreadable.
+    #[prost(bytes = "vec", tag = "1")]
+    kind: Vec<u8>,
+    #[prost(bytes = "vec", tag = "3")]
+    name: Vec<u8>,
+    #[prost(bytes = "vec", tag = "4")]
+    uid: Vec<u8>,
+    #[prost(bytes = "vec", tag = "5")]
+    api_version: Vec<u8>,
     #[prost(bool, tag = "6")]
     controller: bool,
     #[prost(bool, tag = "7")]
@@ -368,8 +388,8 @@ struct VolumeSourceMessage {
 
 #[derive(Clone, PartialEq, Message)]
 struct ClaimMessage {
-    #[prost(string, tag = "1")]
-    name: String,
+    #[prost(bytes = "vec", tag = "1")]
+    name: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -377,8 +397,8 @@ struct PresentMessage {}
 
 #[derive(Clone, PartialEq, Message)]
 struct PodStatusMessage {
-    #[prost(string, tag = "1")]
-    phase: String,
+    #[prost(bytes = "vec", tag = "1")]
+    phase: Vec<u8>,
 }
 
 impl ItemMessage {
@@ -390,13 +410,18 @@ impl ItemMessage {
     }
 }
 
+/// Bytes that should be text; what is none becomes U+FFFD, as in the API server's own JSON.
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
 impl ObjectMetaMessage {
     fn object(self, resource: &Arc<Resource>, shared: &mut Shared) -> Object {
         let owners = self.owners.into_iter().map(|owner| OwnerReference {
-            api_version: owner.api_version,
-            kind: owner.kind,
-            name: owner.name,
-            uid: owner.uid.into(),
+            api_version: text(owner.api_version),
+            kind: text(owner.kind),
+            name: text(owner.name),
+            uid: text(owner.uid).into(),
             controller: owner.controller,
             block_owner_deletion: owner.block_owner_deletion,
         });
@@ -425,11 +450,11 @@ impl TimeMessage {
 }
 
 fn pod(metadata: &ObjectMetaMessage, spec: PodSpecMessage, status: Option<PodStatusMessage>) -> PodDetails {
-    let phase = status.unwrap_or_default().phase;
+    let phase = text(status.unwrap_or_default().phase);
     let claims = spec.volumes.into_iter().filter_map(|volume| {
         let source = volume.source?;
         let ephemeral = || source.ephemeral.as_ref().map(|_| format!("{}-{}", metadata.name, volume.name));
-        source.claim.as_ref().map(|claim| claim.name.clone()).or_else(ephemeral)
+        source.claim.as_ref().map(|claim| text(claim.name.clone())).or_else(ephemeral)
     });
     PodDetails {
         claims: claims.collect(),
@@ -439,7 +464,7 @@ fn pod(metadata: &ObjectMetaMessage, spec: PodSpecMessage, status: Option<PodSta
         // The API server's default (`pkg/apis/core/v1/defaults.go`).
         grace_seconds: spec.grace_seconds.unwrap_or(30),
         // Only the mirror of a static Pod is controlled by its Node (`pkg/kubelet/pod/mirror_client.go`).
-        mirror: metadata.owners.iter().any(|owner| owner.kind == "Node" && owner.controller),
+        mirror: metadata.owners.iter().any(|owner| owner.kind == b"Node" && owner.controller),
     }
 }
 
@@ -566,10 +591,10 @@ impl From<JsonItem> for ItemMessage {
         let time = |time: Option<Timestamp>| time.map(|time| TimeMessage { seconds: time.as_second() });
         let metadata = item.metadata;
         let owners = metadata.owner_references.into_iter().map(|owner| OwnerMessage {
-            kind: owner.kind,
-            name: owner.name,
-            uid: owner.uid,
-            api_version: owner.api_version,
+            kind: owner.kind.into(),
+            name: owner.name.into(),
+            uid: owner.uid.into(),
+            api_version: owner.api_version.into(),
             controller: owner.controller.unwrap_or(false),
             block_owner_deletion: owner.block_owner_deletion.unwrap_or(false),
         });
@@ -579,7 +604,7 @@ impl From<JsonItem> for ItemMessage {
                 source: Some(VolumeSourceMessage {
                     claim: volume
                         .persistent_volume_claim
-                        .map(|claim| ClaimMessage { name: claim.claim_name }),
+                        .map(|claim| ClaimMessage { name: claim.claim_name.into() }),
                     ephemeral: volume.ephemeral.map(|_| PresentMessage {}),
                 }),
             })
@@ -602,7 +627,7 @@ impl From<JsonItem> for ItemMessage {
                 grace_seconds: spec.termination_grace_period_seconds,
                 node: spec.node_name,
             }),
-            status: item.status.map(|status| PodStatusMessage { phase: status.phase }),
+            status: item.status.map(|status| PodStatusMessage { phase: status.phase.into() }),
         }
     }
 }
@@ -674,5 +699,64 @@ mod tests {
         }
         assert!(read(PROTOBUF, b"<html>", 6).is_err());
         assert!(read("application/json", b"{\"items\":[", 4).is_err());
+    }
+
+    /// How many bytes it holds when it gives up, of a body that never ends.
+    fn held_of(content_type: &str, head: &[u8]) -> usize {
+        let mut reader = ListReader::new(&pods(), content_type);
+        let mut pushed = reader.push(head);
+        let filler = vec![b' '; 1 << 20];
+        while pushed.is_ok() && reader.buffer.len() <= LONGEST_ITEM {
+            pushed = reader.push(&filler);
+        }
+        assert!(pushed.is_err(), "it goes on for ever");
+        reader.buffer.capacity()
+    }
+
+    #[test]
+    fn a_length_that_is_gigantic_or_overflows_is_refused_before_it_is_awaited() {
+        for length in [(LONGEST_ITEM + 1) as u64, u64::from(u32::MAX), u64::MAX >> 1, u64::MAX - 3, u64::MAX]
+        {
+            let field = |number: u8, length: u64| {
+                let mut bytes = vec![number << 3 | 2];
+                prost::encoding::encode_varint(length, &mut bytes);
+                bytes
+            };
+            let envelope = [MAGIC, &field(1, length)].concat();
+            let item = [MAGIC, &field(2, u64::MAX), &field(2, length)].concat();
+            let unknown = [MAGIC, &field(2, u64::MAX), &field(7, length)].concat();
+            for body in [envelope, item, unknown] {
+                assert!(held_of(PROTOBUF, &body) < 1 << 20, "{length}");
+            }
+        }
+        // A list may be as long as it likes: it is not held.
+        let mut reader = ListReader::new(&pods(), PROTOBUF);
+        let mut head = [MAGIC, &[2 << 3 | 2]].concat();
+        prost::encoding::encode_varint(u64::MAX, &mut head);
+        reader.push(&head).expect("the head of a list");
+        let item = [&[7 << 3 | 2, 0xff, 0x7f][..], &vec![0; 16_383]].concat();
+        for _ in 0..1000 {
+            reader.push(&item).expect("a field that nobody knows");
+        }
+        assert!(reader.buffer.capacity() < 1 << 20, "{}", reader.buffer.capacity());
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_cost_their_letters_and_not_the_list() {
+        let owner =
+            OwnerMessage { kind: b"Job".to_vec(), name: b"a\xff\xfeb".to_vec(), ..OwnerMessage::default() };
+        let metadata =
+            ObjectMetaMessage { name: "p".to_owned(), owners: vec![owner], ..ObjectMetaMessage::default() };
+        let status = PodStatusMessage { phase: b"\xc3(".to_vec() };
+        let item = ItemMessage {
+            metadata: Some(metadata),
+            spec: Some(PodSpecMessage::default()),
+            status: Some(status),
+        };
+        let list = ListMessage { metadata: None, items: vec![item] };
+        let unknown = protobuf::Unknown { raw: list.encode_to_vec().into() };
+        let list = read(PROTOBUF, &[MAGIC, &unknown.encode_to_vec()].concat(), 5).expect("a list");
+        assert_eq!(list.items[0].object.owners[0].name, "a\u{fffd}\u{fffd}b");
+        assert_eq!(list.items[0].pod.as_ref().expect("details").phase, "\u{fffd}(");
     }
 }

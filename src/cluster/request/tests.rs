@@ -536,3 +536,18 @@ async fn no_answer_is_told_too() {
     cluster.send(Request::get("/api")).await.unwrap_err();
     assert_eq!(*told.lock().unwrap(), ["GET /api NoAnswer"]);
 }
+
+#[tokio::test]
+async fn an_answer_without_end_is_given_up_and_so_is_a_refusal() {
+    let endless = vec![b' '; 5 << 20];
+    let server =
+        Server::start(vec![Reply::Whole(200, vec![], endless.clone()), Reply::Whole(403, vec![], endless)]);
+    let cluster = server.cluster().await;
+    let failure = Failure::from(cluster.send(Request::get("/api")).await.unwrap_err());
+    assert!(failure.message.contains("answers without end") && failure.hint.is_some(), "{failure}");
+    let trouble = cluster.send(Request::get("/api")).await.unwrap_err();
+    assert!(
+        matches!(&trouble, Trouble::Status { code: 403, message, .. } if message.len() < 1000),
+        "{trouble:?}"
+    );
+}
