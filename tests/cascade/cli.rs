@@ -194,7 +194,8 @@ fn the_short_help_of_wait_reads_like_this() {
 
     Waiting:
           --timeout <DURATION>
-              Give up after this time; 0 never does [default: 0s]
+              Give up after this time, of a delete counted from when it is accepted;
+              0 never does [default: 0s]
           --stall-timeout <DURATION>
               Diagnose when nothing has changed for this long [default: 60s]
           --probe <PROBE>
