@@ -44,7 +44,7 @@ pub fn confirm_by_name(look: Look, question: &str, name: &str) -> io::Result<Ans
 fn ask(look: Look, question: &str, prompt: &str, is_yes: impl Fn(&str) -> bool) -> io::Result<Answer> {
     let mut err = io::stderr();
     // The question may be longer than a line; the prompt behind it is not.
-    writeln!(err, "{}", Line::new().styled(Role::Strong, question).render(look))?;
+    Line::new().styled(Role::Strong, question).write_wrapped(&mut err, look, 0)?;
     write!(err, "{}: ", Line::new().plain(prompt).render(Look { color: false, ..look }))?;
     err.flush()?;
     let mut answer = String::new();

@@ -24,7 +24,10 @@ pub fn write_hint(out: &mut impl io::Write, look: Look, hint: &str) -> io::Resul
 
 /// `warning: ...`: also the server's own warnings.
 pub fn write_warning(out: &mut impl io::Write, look: Look, warning: &str) -> io::Result<()> {
-    labelled(out, look, (Role::Caution, "warning: "), warning)
+    let mut lines = sanitize::lines(warning);
+    let first = lines.next().unwrap_or_default();
+    Line::new().styled(Role::Caution, "warning: ").plain(first).write_wrapped(out, look, 2)?;
+    lines.try_for_each(|line| Line::new().plain("  ").plain(line).write_wrapped(out, look, 2))
 }
 
 /// A text behind a label; further lines of it are indented. Never wrapped: it may hold a command to copy.
@@ -57,6 +60,15 @@ mod tests {
             written(|out| write_failure(out, Look::PLAIN, &failure)),
             "Error from server (NotFound): pods \"x\" not found\n"
         );
+    }
+
+    /// A hint is not, as it may hold a command to copy.
+    #[test]
+    fn a_warning_is_wrapped_at_words() {
+        let look = Look { width: Some(20), ..Look::PLAIN };
+        let text = "one two three four five";
+        assert_eq!(written(|out| write_warning(out, look, text)), "warning: one two\n  three four five\n");
+        assert_eq!(written(|out| write_hint(out, look, text)), "hint: one two three four five\n");
     }
 
     #[test]

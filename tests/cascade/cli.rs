@@ -160,6 +160,29 @@ fn every_verb_has_help_that_fits_eighty_columns() {
     assert!(run.stderr.contains("Usage: kubectl cascade"), "{}", run.stderr);
 }
 
+/// A pipe that nobody writes to: whoever reads it as a kubeconfig waits for ever.
+#[cfg(unix)]
+#[test]
+fn the_plugins_own_version_reads_no_kubeconfig() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("config");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut child = Command::new(env!("CARGO_BIN_EXE_kubectl-cascade"))
+        .args(["version", "--client", "--server", "nonsense://", "--kubeconfig"])
+        .arg(&pipe)
+        .env("KUBECONFIG", &pipe)
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let ended =
+        control_plane::eventually("it answers", crate::support::PATIENCE, || child.try_wait().unwrap());
+    let _ = child.kill();
+    assert_eq!(ended.unwrap().code(), Some(0));
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut said).unwrap();
+    assert_eq!(said, format!("Client Version: v{}\n", env!("CARGO_PKG_VERSION")));
+}
+
 #[test]
 fn the_short_help_of_wait_reads_like_this() {
     let run = alone(&["wait", "-h"]).expect(0);

@@ -128,7 +128,11 @@ fn a_plain_yes_deletes() {
         terminal.send(answer);
         let (code, output) = terminal.end();
         assert_eq!(code, 0, "{output}");
-        assert!(output.contains("Delete ConfigMap/own") && output.contains("policy background?"), "{output}");
+        let question = output.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            question.contains("Delete ConfigMap/own") && question.contains("policy background?"),
+            "{output}"
+        );
         assert!(output.contains("done: "), "{output}");
         assert_given_back(&output);
         assert!(world.get("ConfigMap/own").is_none(), "{answer:?}");

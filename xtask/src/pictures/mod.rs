@@ -47,7 +47,7 @@ fn forecast_and_diagnosis(plane: &ControlPlane) -> Result<(), Error> {
     let resolver = webhook::set_up(&stage)?;
     let delete = Shot {
         stage: &stage,
-        columns: 92,
+        columns: 100,
         command: "kubectl cascade delete pod/runner-1 --policy foreground",
     };
     let asked = delete.until(|screen| screen.text().contains("[y/N]"), "n\r")?;
@@ -120,7 +120,9 @@ fn progress(plane: &ControlPlane) -> Result<(), Error> {
         let gone = number.and_then(|number| number.parse::<usize>().ok()).unwrap_or_default();
         gone > REPLICAS / 3
             && line.contains(" left")
-            && text.lines().last().is_some_and(|line| line.contains(" more"))
+            && text.lines().last().is_some_and(|line| line.contains("waits for finalizer"))
+            // A collector that is slow to begin, as on a busy machine, makes another picture.
+            && !text.contains("still watching")
     };
     let half = delete.until(is_halfway, "\u{3}")?;
     delete.save(
