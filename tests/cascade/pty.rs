@@ -128,7 +128,7 @@ fn a_plain_yes_deletes() {
         terminal.send(answer);
         let (code, output) = terminal.end();
         assert_eq!(code, 0, "{output}");
-        let question = output.split_whitespace().collect::<Vec<_>>().join(" ");
+        let question = lines(&output).join(" ");
         assert!(
             question.contains("Delete ConfigMap/own") && question.contains("policy background?"),
             "{output}"
