@@ -75,7 +75,7 @@ impl EventReader {
     /// # Errors
     /// The server ends the watch with a refusal, for example of an expired version, which comes as HTTP 200 with
     /// this one event (reference C.3); or it is not what a Kubernetes API server sends.
-    pub fn next(&mut self) -> Result<Option<Event>, Trouble> {
+    pub fn next_event(&mut self) -> Result<Option<Event>, Trouble> {
         if self.buffer.len() > LONGEST {
             return Err(unreadable("an event is too long"));
         }
@@ -171,7 +171,7 @@ mod tests {
         for chunk in bytes.chunks(piece) {
             reader.push(chunk);
             loop {
-                match reader.next() {
+                match reader.next_event() {
                     Ok(None) => break,
                     Ok(Some(Event::Seen(object))) => told.push(format!("seen {}", object.resource_version)),
                     Ok(Some(Event::Gone(object))) => told.push(format!("gone {}", object.uid)),

@@ -367,7 +367,7 @@ fn read_events(content_type: &str, bytes: &[u8], piece: usize) -> (Vec<String>, 
     for chunk in bytes.chunks(piece) {
         reader.push(chunk);
         loop {
-            match reader.next() {
+            match reader.next_event() {
                 Ok(None) => break,
                 Ok(Some(Event::Seen(object))) => told.push(format!("seen {object:?}")),
                 Ok(Some(Event::Gone(object))) => told.push(format!("gone {object:?}")),

@@ -117,7 +117,7 @@ async fn follow(
             Ok(None) => return Ok(()),
             Ok(Some(chunk)) => events.push(&chunk?),
         }
-        while let Some(event) = events.next()? {
+        while let Some(event) = events.next_event()? {
             match event {
                 Event::Seen(object) => {
                     object.resource_version.clone_into(version);

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 
 use control_plane::{Webhook, webhook};
 use kubectl_cascade::model::catalog::Resource;
@@ -611,4 +613,163 @@ fn nothing_is_written_to_the_kubeconfig_its_folder_or_home() {
         fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
     }
     world.free("ConfigMap/own");
+}
+
+/// A way to the API server over plain HTTP, through kubectl's own proxy, on which everything that is sent is written
+/// down.
+struct Tapped {
+    address: SocketAddr,
+    sent: Arc<Mutex<Vec<u8>>>,
+    proxy: Child,
+}
+
+impl Tapped {
+    fn new(world: &World) -> Self {
+        let mut command = Command::new(world.kubectl().program());
+        command.args(["proxy", "--port=0", "--reject-methods=^$", "--reject-paths=^$"]);
+        command.env_clear().envs(world.kubectl().environment());
+        let mut proxy =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(proxy.stdout.as_mut().unwrap()).read_line(&mut said).unwrap();
+        let target: SocketAddr = said.trim().rsplit(' ').next().unwrap().parse().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let sent = Arc::new(Mutex::new(Vec::new()));
+        let tapped = Arc::clone(&sent);
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let server = TcpStream::connect(target).unwrap();
+                let (mut from_client, mut to_server) =
+                    (client.try_clone().unwrap(), server.try_clone().unwrap());
+                let (mut from_server, mut to_client) = (server, client);
+                let tapped = Arc::clone(&tapped);
+                std::thread::spawn(move || {
+                    let mut buffer = [0; 8192];
+                    while let Ok(count @ 1..) = from_client.read(&mut buffer) {
+                        tapped.lock().unwrap().extend_from_slice(&buffer[..count]);
+                        if to_server.write_all(&buffer[..count]).is_err() {
+                            break;
+                        }
+                    }
+                    let _ = to_server.shutdown(Shutdown::Both);
+                });
+                std::thread::spawn(move || {
+                    let _ = std::io::copy(&mut from_server, &mut to_client);
+                    let _ = to_client.shutdown(Shutdown::Both);
+                });
+            }
+        });
+        Self { address, sent, proxy }
+    }
+
+    /// What was sent since this was asked last.
+    fn take(&self) -> String {
+        String::from_utf8_lossy(&std::mem::take(&mut *self.sent.lock().unwrap())).into_owned()
+    }
+}
+
+impl Drop for Tapped {
+    fn drop(&mut self) {
+        let _ = self.proxy.kill();
+        let _ = self.proxy.wait();
+    }
+}
+
+/// A manifest may come from anywhere.
+#[test]
+fn a_manifest_only_names_objects_and_nothing_in_it_is_sent() {
+    let world = World::new("hostile-manifest");
+    world.thing("ConfigMap", "own", &[], &[HOLD]);
+    let tapped = Tapped::new(&world);
+    let manifest = json!({ "apiVersion": "v1", "kind": "List", "items": [{
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {
+            "name": "own", "uid": "hunter2-uid", "resourceVersion": "hunter2-version", "labels": { "a": "hunter2-label" },
+            "annotations": { "b": "hunter2-annotation" }, "finalizers": ["hunter2.test/f"], "generateName": "hunter2-name",
+            "ownerReferences": [{ "apiVersion": "v1", "kind": "Secret", "name": "hunter2-owner", "uid": "hunter2-owner" }],
+            "managedFields": [{ "manager": "hunter2-manager" }],
+        },
+        "data": { "c": "hunter2-data" }, "spec": { "d": "hunter2-spec" }, "gracePeriodSeconds": "hunter2-grace",
+        "propagationPolicy": "hunter2-policy", "preconditions": { "uid": "hunter2-precondition" },
+    }] });
+    let server = format!("http://{}", tapped.address);
+    let delete = ["delete", "--yes", "--stall-timeout", "1s"];
+    for (arguments, code) in [
+        (&["tree"][..], 0),
+        (&["delete", "--dry-run=server"], 0),
+        (&delete, 3),
+        (&["diagnose", "--observe", "100ms"], 3),
+        (&["wait", "--stall-timeout", "1s"], 3),
+        (&["release"], 4),
+    ] {
+        let arguments = [arguments, &["-f", "-", "--server", &server, "-v"]].concat();
+        let mut command = world.command(&arguments);
+        command.stdin(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(manifest.to_string().as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let sent = tapped.take();
+        let (stdout, stderr) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {stdout}\n{stderr}");
+        assert!(sent.contains("/configmaps"), "nothing was tapped: {sent}");
+        for text in [sent.as_str(), &stdout, &stderr] {
+            assert!(!text.contains("hunter2"), "{arguments:?}: {text}");
+        }
+        // Over plain HTTP no credentials travel either.
+        assert!(!sent.to_lowercase().contains("authorization:"), "{sent}");
+        assert!(!sent.contains(&token(&world)), "{sent}");
+    }
+    world.free("ConfigMap/own");
+}
+
+/// The API server stores any bytes in an ownerReference; one such object must not hide all others of its kind.
+#[test]
+fn an_owner_whose_name_is_no_text_does_not_hide_its_dependents_kind() {
+    let world = World::new("hostile-bytes");
+    world.thing("ConfigMap", "own", &[], &[]);
+    world.thing("Secret", "good", &["ConfigMap/own"], &[]);
+    let uid = world.uid("ConfigMap/own");
+    let field = |number: u8, content: &[u8]| {
+        assert!(content.len() < 128);
+        [&[number << 3 | 2, content.len() as u8], content].concat()
+    };
+    let long = |number: u8, content: &[u8]| {
+        let (low, high) = ((content.len() & 0x7f) as u8 | 0x80, (content.len() >> 7) as u8);
+        [&[number << 3 | 2, low, high], content].concat()
+    };
+    // OwnerReference{kind 1, name 3, uid 4, apiVersion 5}, ObjectMeta{name 1, namespace 3, ownerReferences 13}.
+    let owner = |api_version: &[u8], name: &[u8], uid: &str| {
+        [field(1, b"ConfigMap"), field(3, name), field(4, uid.as_bytes()), field(5, api_version)].concat()
+    };
+    let metadata = [
+        field(1, b"bad"),
+        field(3, world.namespace.as_bytes()),
+        field(13, &owner(b"v1", b"own", &uid)),
+        // A reference to what is not there would be removed by the collector; one of a kind that nobody serves stays.
+        field(13, &owner(b"nobody.test/v1", b"no \xff\xfe text", "11111111-1111-4111-8111-111111111111")),
+    ]
+    .concat();
+    let envelope = [field(1, &[field(1, b"v1"), field(2, b"Secret")].concat()), long(2, &long(1, &metadata))];
+    let body = [b"k8s\0".to_vec(), envelope.concat()].concat();
+    let tapped = Tapped::new(&world);
+    let mut stream = TcpStream::connect(tapped.address).unwrap();
+    let head = format!(
+        "POST /api/v1/namespaces/{}/secrets HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/vnd.kubernetes.protobuf\r\n\
+         Accept: application/json\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        world.namespace,
+        body.len()
+    );
+    stream.write_all(&[head.as_bytes(), &body].concat()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+    let tree = world.cascade(&["tree", "cm/own", "-o", "json"]).expect(0).json();
+    assert_eq!(names(&tree["objects"]), ["ConfigMap/own", "Secret/bad", "Secret/good"], "{tree:#}");
+    assert_eq!(tree["gaps"], json!([]));
+    let owners = &entry(&tree["objects"], "Secret/bad")["owners"];
+    assert_eq!(owners[1]["name"], "no \u{fffd}\u{fffd} text");
+    assert_harmless_run("tree", &world.cascade(&["tree", "cm/own", "-o", "wide"]).expect(0));
 }
