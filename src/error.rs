@@ -365,6 +365,19 @@ pub(crate) fn of_connection(error: &kube::Error, server: &str) -> Trouble {
     }
 }
 
+/// Whether the connection broke, or could not be made because nobody listens just now.
+pub(crate) fn broke(error: &kube::Error) -> bool {
+    use std::io::ErrorKind::{
+        BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, UnexpectedEof,
+    };
+    let kinds = [BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, UnexpectedEof];
+    chain(error).iter().any(|link| {
+        link.kind.is_some_and(|kind| kinds.contains(&kind))
+            // hyper's own (`src/error.rs`, IncompleteMessage).
+            || link.text.contains("connection closed before message completed")
+    })
+}
+
 /// Words an answer that did not come in time.
 pub(crate) fn too_late(server: &str, limit: Duration) -> Trouble {
     let host = server.split_once("://").map_or(server, |(_, host)| host);

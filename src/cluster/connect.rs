@@ -7,8 +7,8 @@
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
-use std::sync::{Arc, Once};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use kube::Config;
@@ -17,6 +17,7 @@ use kube::config::{AuthInfo, ExecAuthCluster, ExecInteractiveMode};
 use secrecy::ExposeSecret;
 use tower::buffer::BufferLayer;
 
+use crate::cluster::clock::Clock;
 use crate::cluster::kubeconfig::{Choice, Environment, choose};
 use crate::cluster::pace::Pace;
 use crate::cluster::proxy::proxy_for;
@@ -93,7 +94,9 @@ pub(crate) type Observer = Arc<dyn Fn(&Traffic) + Send + Sync>;
 /// A cluster to ask.
 #[derive(Clone)]
 pub struct Cluster {
-    pub(crate) client: kube::Client,
+    pub(crate) connection: Arc<Connection>,
+    /// What time it is there.
+    pub(crate) clock: Clock,
     /// User agent.
     pub(crate) headers: HeaderMap,
     /// Who every request acts as; replaced where one request acts as somebody else.
@@ -141,37 +144,26 @@ impl Cluster {
         let config = config(&choice, environment)?;
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let given = options.namespace.clone().filter(|namespace| !namespace.is_empty());
-        // A plugin may open a browser and wait for its user; meanwhile Ctrl-C must be heard.
-        let layered = tokio::task::spawn_blocking(move || quietly(|| authenticated(config))).await;
-        let client = match layered {
-            Ok(Some(Ok((builder, auth_layer)))) => {
-                let builder = builder.with_layer(&BufferLayer::new(1024));
-                match auth_layer {
-                    Some(layer) => builder.with_layer(&layer).build(),
-                    None => builder.build(),
-                }
-            }
-            Ok(Some(Err(error))) => return Err(error::of_setup(&error, choice.user.exec.as_ref())),
-            // kube panics on what a credential plugin must not return, for example a token of two lines.
-            Ok(None) | Err(_) => {
-                return Err(Failure::error(
-                    "could not set the connection up: the credentials cannot be sent",
-                )
-                .hint("look at what the credential plugin of this kubeconfig returns"));
-            }
-        };
+        let client = client(config, &choice).await?;
+        let renewable = choice.user.exec.is_some()
+            || choice.user.auth_provider.is_some()
+            || choice.user.token_file.is_some();
+        let namespace = given.clone().or_else(|| choice.namespace.clone());
+        let context = choice.context.clone();
+        let source = renewable.then(|| Source { choice, environment: environment.clone() });
         let mut headers = HeaderMap::new();
         headers.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
         Ok(Self {
-            client,
+            connection: Arc::new(Connection::new(client, source)),
+            clock: Clock::new(),
             headers,
             impersonation,
             request_timeout: options.request_timeout,
             observer: None,
             pace: Arc::default(),
             namespace_given: given.is_some(),
-            namespace: given.or(choice.namespace).unwrap_or_else(|| "default".to_owned()),
-            context: choice.context,
+            namespace: namespace.unwrap_or_else(|| "default".to_owned()),
+            context,
             server,
             impersonated,
         })
@@ -180,7 +172,8 @@ impl Cluster {
     /// A cluster behind a client of the caller's making, for instance a mock, with `default` as its namespace.
     pub fn with_client(client: kube::Client) -> Self {
         Self {
-            client,
+            connection: Arc::new(Connection::new(client, None)),
+            clock: Clock::new(),
             headers: HeaderMap::new(),
             impersonation: HeaderMap::new(),
             request_timeout: RequestTimeout::default(),
@@ -221,9 +214,80 @@ impl Cluster {
         &self.server
     }
 
+    /// What time it is there: our own time, unless the server's answers bear another date.
+    pub fn now(&self) -> jiff::Timestamp {
+        self.clock.now()
+    }
+
     /// The user whom every request acts as, where that is not the caller.
     pub fn impersonated_user(&self) -> Option<&str> {
         self.impersonated.as_deref()
+    }
+}
+
+/// The client in use, and where fresh credentials come from.
+pub(crate) struct Connection {
+    current: Mutex<(u64, kube::Client)>,
+    source: Option<Source>,
+    /// Held while credentials are renewed: many requests find out at the same time.
+    renewing: tokio::sync::Mutex<Option<Instant>>,
+}
+
+/// What a client is made from anew where its credentials can be: a plugin, or a file that somebody writes.
+struct Source {
+    choice: Choice,
+    environment: Environment,
+}
+
+/// A plugin whose credentials were refused is not run again sooner.
+const BETWEEN_RENEWALS: Duration = Duration::from_secs(5);
+
+impl Connection {
+    fn new(client: kube::Client, source: Option<Source>) -> Self {
+        Self { current: Mutex::new((0, client)), source, renewing: tokio::sync::Mutex::new(None) }
+    }
+
+    /// The client, and how often it was renewed.
+    pub(crate) fn current(&self) -> (u64, kube::Client) {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The server does not take the credentials of this client (any more): whether there are others now. As client-go
+    /// does, which asks a plugin again after a 401 (`plugin/pkg/client/auth/exec/exec.go`, maybeRefreshCreds).
+    pub(crate) async fn renew(&self, refused: u64) -> bool {
+        let Some(source) = &self.source else { return false };
+        let mut last = self.renewing.lock().await;
+        if self.current().0 != refused {
+            return true;
+        }
+        if last.is_some_and(|last| last.elapsed() < BETWEEN_RENEWALS) {
+            return false;
+        }
+        *last = Some(Instant::now());
+        let Ok(config) = config(&source.choice, &source.environment) else { return false };
+        let Ok(client) = client(config, &source.choice).await else { return false };
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = (refused + 1, client);
+        true
+    }
+}
+
+/// Sets the client up.
+async fn client(config: Config, choice: &Choice) -> Result<kube::Client, Failure> {
+    // A plugin may open a browser and wait for its user; meanwhile Ctrl-C must be heard.
+    match tokio::task::spawn_blocking(move || quietly(|| authenticated(config))).await {
+        Ok(Some(Ok((builder, auth_layer)))) => {
+            let builder = builder.with_layer(&BufferLayer::new(1024));
+            Ok(match auth_layer {
+                Some(layer) => builder.with_layer(&layer).build(),
+                None => builder.build(),
+            })
+        }
+        Ok(Some(Err(error))) => Err(error::of_setup(&error, choice.user.exec.as_ref())),
+        // kube panics on what a credential plugin must not return, for example a token of two lines.
+        Ok(None) | Err(_) => {
+            Err(Failure::error("could not set the connection up: the credentials cannot be sent")
+                .hint("look at what the credential plugin of this kubeconfig returns"))
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 
@@ -19,6 +20,12 @@ use crate::model::object::{Lookup, LookupKey, Object, PodDetails, Searched, Snap
 const CONCURRENCY: usize = 32;
 /// Owners outside the searched part that are looked up one by one; beyond that they stay unknown.
 const MOST_LOOKUPS: usize = 256;
+
+/// How often a list in pages is begun at most.
+const BEGINNINGS: usize = 3;
+
+/// What takes longer is not begun again because it broke off.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The reason of a gap where there was no answer at all.
 pub const NO_ANSWER: &str = "NoAnswer";
@@ -168,7 +175,7 @@ pub async fn list(
     query: &str,
 ) -> Result<DecodedList, Trouble> {
     let path = format!("{}{query}", resource.collection_path(namespace));
-    list_pages(cluster, resource, &path, wire::ACCEPT_METADATA_LIST).await
+    list_pages(cluster, resource, Request::get(path).accept(wire::ACCEPT_METADATA_LIST)).await
 }
 
 /// One object's metadata; none where the server says that it is not there.
@@ -237,7 +244,8 @@ async fn list_some_version(
 ) -> Result<DecodedList, Trouble> {
     let accept = if pods && resource.is("", "Pod") { wire::ACCEPT_WHOLE } else { wire::ACCEPT_METADATA_LIST };
     in_some_version(catalog, resource, |version| async move {
-        list_pages(cluster, &version, &version.collection_path(namespace), accept).await
+        let request = Request::get(version.collection_path(namespace)).accept(accept).patient();
+        list_pages(cluster, &version, request).await
     })
     .await
 }
@@ -287,22 +295,44 @@ fn surely_refused(resource: &Resource, namespace: Option<&str>) -> Trouble {
 async fn list_pages(
     cluster: &Cluster,
     resource: &Arc<Resource>,
-    path: &str,
-    accept: &str,
+    request: Request,
 ) -> Result<DecodedList, Trouble> {
     let mut whole: Option<DecodedList> = None;
+    let mut beginnings = 1;
+    let started = Instant::now();
     loop {
-        let path = match &whole {
-            None => path.to_owned(),
-            Some(list) => {
-                let separator = if path.contains('?') { '&' } else { '?' };
-                format!("{path}{separator}continue={}", crate::model::catalog::escaped(&list.next))
+        let mut page = request.clone();
+        if let Some(list) = &whole {
+            let separator = if request.path.contains('?') { '&' } else { '?' };
+            let next = crate::model::catalog::escaped(&list.next);
+            page.path = format!("{}{separator}continue={next}", request.path);
+        }
+        let (head, mut chunks) = match cluster.stream(page).await {
+            // The pages took so long that their version is compacted away: only another beginning is consistent.
+            Err(trouble) if trouble.is_gone() && whole.is_some() && beginnings < BEGINNINGS => {
+                beginnings += 1;
+                whole = None;
+                continue;
             }
+            answer => answer?,
         };
-        let (head, mut chunks) = cluster.stream(Request::get(path).accept(accept)).await?;
         let mut reader = ListReader::new(resource, &head.content_type);
+        let mut broken = None;
         while let Some(chunk) = chunks.next().await {
-            reader.push(&chunk?)?;
+            match chunk {
+                Ok(chunk) => reader.push(&chunk)?,
+                Err(trouble) => broken = Some(trouble),
+            }
+        }
+        match broken {
+            // A list that breaks off is worth another beginning, but not a server that has become silent.
+            Some(_) if beginnings < BEGINNINGS && started.elapsed() < PATIENCE => {
+                beginnings += 1;
+                whole = None;
+                continue;
+            }
+            Some(trouble) => return Err(trouble),
+            None => {}
         }
         let page = reader.finish()?;
         let list = match whole.take() {

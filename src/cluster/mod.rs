@@ -1,6 +1,7 @@
 //! I/O: each file asks the API server one kind of question and returns model types.
 
 pub mod assist;
+pub(crate) mod clock;
 pub mod columns;
 pub mod connect;
 pub mod deletion;

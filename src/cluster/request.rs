@@ -31,6 +31,12 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_OWN_PAUSE: Duration = Duration::from_secs(3);
 /// The longest pause that we take on a server's word; who asks for more gets no further try.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// How often a read is sent at most while connections break.
+const BROKEN_TRIES: u32 = 3;
+/// The same for what much hangs on: 13 s, in which a server can be replaced.
+const PATIENT_TRIES: u32 = 7;
+/// The pause after the first of these; doubles with each further one.
+const BROKEN_PAUSE: Duration = Duration::from_millis(200);
 /// How long a server may send nothing before we take the connection for dead, unless the user says otherwise.
 const SILENCE: Duration = Duration::from_secs(90);
 /// So much of a refusal that is no Status object is shown.
@@ -57,6 +63,8 @@ pub struct Request {
     pub impersonate: Option<(String, Vec<String>)>,
     /// Take the first answer, even if the server says that it is busy.
     pub once: bool,
+    /// Wait while the server is being replaced: much hangs on this answer.
+    pub patient: bool,
 }
 
 impl Request {
@@ -75,6 +83,7 @@ impl Request {
             body: Vec::new(),
             impersonate: None,
             once: false,
+            patient: false,
         }
     }
 
@@ -82,6 +91,13 @@ impl Request {
     #[must_use]
     pub fn once(mut self) -> Self {
         self.once = true;
+        self
+    }
+
+    /// While connections break, try for some seconds longer.
+    #[must_use]
+    pub fn patient(mut self) -> Self {
+        self.patient = true;
         self
     }
 
@@ -251,31 +267,61 @@ impl Cluster {
         Ok((head, Box::pin(chunks)))
     }
 
-    /// Sends one request once, and returns as soon as the head of a 2xx answer is there.
+    /// Sends one request, and returns as soon as the head of a 2xx answer is there. Where the server does not take
+    /// our credentials and there are others by now, it is sent with those.
     async fn open(
         &self,
         request: &Request,
         started: Instant,
         turn: &Turn<'_>,
     ) -> Result<(Head, kube::client::Body, Exchange), Trouble> {
-        let http_request = self.http_request(request)?;
-        let mut exchange = Exchange::new(self.observer.clone(), request, started);
-        let response = self
-            .within(started, self.client.send(http_request))
-            .await?
-            .map_err(|error| self.no_answer(&error))?;
+        let (generation, client) = self.connection.current();
+        match self.open_with(client, request, started, turn).await {
+            Err(trouble) if trouble.code() == Some(401) && self.connection.renew(generation).await => {
+                self.open_with(self.connection.current().1, request, started, turn).await
+            }
+            answer => answer,
+        }
+    }
+
+    async fn open_with(
+        &self,
+        client: kube::Client,
+        request: &Request,
+        started: Instant,
+        turn: &Turn<'_>,
+    ) -> Result<(Head, kube::client::Body, Exchange), Trouble> {
+        let mut tried = 1;
+        let (response, mut exchange) = loop {
+            let http_request = self.http_request(request)?;
+            let exchange = Exchange::new(self.observer.clone(), request, started);
+            match self.within(started, client.send(http_request)).await? {
+                Ok(response) => break (response, exchange),
+                // A server that is being replaced, or one behind a balancer that is gone.
+                Err(error) if request.may_be_broken(tried) && error::broke(&error) => {
+                    drop(exchange);
+                    self.pause(request, BROKEN_PAUSE * 2u32.saturating_pow(tried - 1)).await;
+                    tried += 1;
+                }
+                Err(error) => return Err(self.no_answer(&error)),
+            }
+        };
         let (parts, body) = response.into_parts();
         exchange.answered(parts.status, request.is_watch());
         if parts.status != StatusCode::TOO_MANY_REQUESTS {
             turn.went_well();
         }
+        let date = jiff::fmt::rfc2822::DateTimeParser::new()
+            .parse_timestamp(text_of(&parts.headers, &header::DATE))
+            .ok();
+        if let Some(date) = date {
+            self.clock.read(date);
+        }
         if parts.status.is_success() {
             let head = Head {
                 status: parts.status.as_u16(),
                 content_type: text_of(&parts.headers, &header::CONTENT_TYPE).to_owned(),
-                date: jiff::fmt::rfc2822::DateTimeParser::new()
-                    .parse_timestamp(text_of(&parts.headers, &header::DATE))
-                    .ok(),
+                date,
                 warnings: warnings(&parts.headers),
             };
             return Ok((head, body, exchange));
@@ -434,6 +480,12 @@ fn pause_before_next(request: &Request, trouble: &Trouble, tried: u32) -> Option
 }
 
 impl Request {
+    /// Whether it may be sent again when the connection breaks: it only reads.
+    fn may_be_broken(&self, tried: u32) -> bool {
+        let tries = if self.patient { PATIENT_TRIES } else { BROKEN_TRIES };
+        self.method == Method::GET && !self.once && tried < tries
+    }
+
     /// Whether it is a DELETE that older servers must not see twice without a look in between (k8s#77081).
     fn asks_for_foreground(&self) -> bool {
         let in_body = serde_json::from_slice::<serde_json::Value>(&self.body)

@@ -20,8 +20,16 @@ use crate::model::progress::Observation;
 
 /// The server closes a watch after this time; we resume from the last bookmark.
 const SERVER_TIMEOUT_SECONDS: u32 = 290;
-/// Longer than the server's own limit there is no silence (bookmarks come every minute): the connection is dead.
+/// After so long a silence we look for ourselves: a connection may be dead and nobody tells (a proxy or a firewall that
+/// forgot it), and what goes meanwhile would never be seen. Doubles with each look that finds nothing new.
+const FIRST_LOOK: Duration = Duration::from_secs(10);
+/// The longest time between two such looks: less than the minute between two bookmarks, which may come through where
+/// nothing else does.
+const LONGEST_LOOK: Duration = Duration::from_secs(40);
+/// The same where nothing in particular is waited for. Longer than the server's own limit there is no silence.
 const IDLE: Duration = Duration::from_secs(300);
+/// How long one of them may take.
+const LOOK: Duration = Duration::from_secs(20);
 /// The first pause before another try; it doubles.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause between tries.
@@ -48,10 +56,13 @@ pub struct Scope {
 pub async fn watch(cluster: Cluster, scope: Scope, sender: UnboundedSender<Observation>) {
     let mut version = scope.resource_version.clone();
     let mut pause = FIRST_PAUSE;
+    let (first_look, longest_look) =
+        if scope.objects.is_empty() { (IDLE, IDLE) } else { (FIRST_LOOK, LONGEST_LOOK) };
+    let mut silence = first_look;
     let mut lost = false;
     while !sender.is_closed() {
         if version.is_empty() {
-            match relist(&cluster, &scope, &sender).await {
+            match look(&cluster, &scope, &sender).await {
                 Ok(fresh) => version = fresh,
                 Err(trouble) if is_not_allowed(&trouble) => {
                     return poll(&cluster, &scope, &sender, &trouble).await;
@@ -66,8 +77,16 @@ pub async fn watch(cluster: Cluster, scope: Scope, sender: UnboundedSender<Obser
             }
         }
         let started = Instant::now();
-        match follow(&cluster, &scope, &sender, &mut version, &mut lost).await {
-            Ok(()) => {}
+        let followed = follow(&cluster, &scope, &sender, &mut version, &mut lost, silence).await;
+        let looked = std::mem::replace(&mut silence, first_look);
+        match followed {
+            Ok(Ended::Closed) => {}
+            Ok(Ended::Silent) => {
+                // A new connection and a fresh list; nothing is lost that the old one may still have told.
+                silence = (looked * 2).min(longest_look);
+                version.clear();
+                continue;
+            }
             Err(trouble) if is_not_allowed(&trouble) => {
                 return poll(&cluster, &scope, &sender, &trouble).await;
             }
@@ -90,14 +109,23 @@ pub async fn watch(cluster: Cluster, scope: Scope, sender: UnboundedSender<Obser
     }
 }
 
-/// One watch request, until the server closes it. `version` follows the events.
+/// How a watch ended that nothing went wrong with.
+enum Ended {
+    /// The server closed it: its time is over, or nobody wants it any more.
+    Closed,
+    /// It said nothing for so long that it is time to look.
+    Silent,
+}
+
+/// One watch request, until the server closes it or says nothing for too long. `version` follows the events.
 async fn follow(
     cluster: &Cluster,
     scope: &Scope,
     sender: &UnboundedSender<Observation>,
     version: &mut String,
     lost: &mut bool,
-) -> Result<(), Trouble> {
+    silence: Duration,
+) -> Result<Ended, Trouble> {
     let path = format!(
         "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={SERVER_TIMEOUT_SECONDS}&resourceVersion={version}",
         scope.resource.collection_path(scope.namespace.as_deref())
@@ -109,12 +137,12 @@ async fn follow(
     let mut events = EventReader::new(&scope.resource, &head.content_type);
     loop {
         let next = tokio::select! {
-            next = tokio::time::timeout(IDLE, chunks.next()) => next,
-            () = sender.closed() => return Ok(()),
+            next = tokio::time::timeout(silence, chunks.next()) => next,
+            () = sender.closed() => return Ok(Ended::Closed),
         };
         match next {
-            Err(_) => return Err(no_answer("the watch was silent for too long")),
-            Ok(None) => return Ok(()),
+            Err(_) => return Ok(Ended::Silent),
+            Ok(None) => return Ok(Ended::Closed),
             Ok(Some(chunk)) => events.push(&chunk?),
         }
         while let Some(event) = events.next_event()? {
@@ -133,8 +161,19 @@ async fn follow(
     }
 }
 
+/// As [`relist`], but a server that says nothing is given up.
+async fn look(
+    cluster: &Cluster,
+    scope: &Scope,
+    sender: &UnboundedSender<Observation>,
+) -> Result<String, Trouble> {
+    tokio::time::timeout(LOOK, relist(cluster, scope, sender))
+        .await
+        .unwrap_or_else(|_| Err(no_answer(&format!("no list within {} s", LOOK.as_secs()))))
+}
+
 /// Lists the scope again: what is not there any more is gone.
-pub async fn relist(
+async fn relist(
     cluster: &Cluster,
     scope: &Scope,
     sender: &UnboundedSender<Observation>,
@@ -165,7 +204,7 @@ async fn poll(cluster: &Cluster, scope: &Scope, sender: &UnboundedSender<Observa
     let mut pause = POLL;
     while !sender.is_closed() {
         if may_list {
-            match relist(cluster, scope, sender).await {
+            match look(cluster, scope, sender).await {
                 Err(trouble) if is_not_allowed(&trouble) => may_list = false,
                 Err(trouble) => report(sender, scope, &trouble),
                 Ok(_) => {}
@@ -212,9 +251,10 @@ async fn poll(cluster: &Cluster, scope: &Scope, sender: &UnboundedSender<Observa
     }
 }
 
-/// Whether no waiting helps: a right is missing, or the server cannot do that at all.
+/// Whether no waiting helps: a right is missing, or the server cannot do that at all. Credentials that have expired
+/// (401) may be renewed meanwhile, by their plugin or by whoever writes the token's file.
 pub fn is_not_allowed(trouble: &Trouble) -> bool {
-    matches!(trouble.code(), Some(401 | 403 | 405))
+    matches!(trouble.code(), Some(403 | 405))
 }
 
 fn report(sender: &UnboundedSender<Observation>, scope: &Scope, trouble: &Trouble) {
@@ -360,6 +400,16 @@ mod tests {
         let refusal = Reply::refusal(500, "InternalError", "conversion webhook failed");
         let (observed, _) = watched(vec![refusal, list("20", &[object("6")]), events(&[])], 3).await;
         assert_eq!(observed, ["lost InternalError", "back", "listed configmaps 1"]);
+    }
+
+    /// A connection that a firewall has forgotten looks like one on which nothing happens.
+    #[tokio::test]
+    async fn a_watch_that_says_nothing_any_more_is_followed_by_a_fresh_list_and_another_watch() {
+        let script =
+            vec![Reply::ThenSilence(vec!["\n"]), list("20", &[]), events(&[("ADDED", object("21"))])];
+        let (observed, asked) = watched(script, 3).await;
+        assert_eq!(observed, ["back", "listed configmaps 0", "seen own 21"]);
+        assert_eq!(asked[..3], ["watch 5", "list", "watch 20"]);
     }
 
     #[tokio::test]

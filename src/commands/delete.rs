@@ -11,6 +11,7 @@ use super::interrupt::Interrupt;
 use super::keep;
 use super::manifest;
 use super::question;
+use super::sending::{self, Sent};
 use super::session::Session;
 use super::subject::{Reading, Subject, gather, needs_cluster_scoped, read};
 use crate::cli::{DeleteArgs, DryRun, ReportFormat};
@@ -19,8 +20,10 @@ use crate::cluster::deletion::{self, DeleteOptions};
 use crate::cluster::metadata;
 use crate::error::{ExitCode, Failure, Trouble};
 use crate::model::assist::Order;
+use crate::model::catalog::Gap;
 use crate::model::forecast::{Forecast, Warning, forecast};
-use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, Timestamp, Uid};
+use crate::model::keep::Keeping;
+use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, Uid};
 use crate::model::policy::{DeleteWish, Policy};
 use crate::model::target::BareType;
 use crate::render::ask::Answer;
@@ -40,47 +43,33 @@ struct Wish {
 /// Whatever ends the command before a DELETE was sent.
 pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failure> {
     let wish = wish(args)?;
-    keep::check(&args.keep)?;
-    let reading = Reading {
-        cluster_scoped: needs_cluster_scoped(Some(wish.policy)),
-        pods: true,
-        bare_type: BareType::Refused,
-        ignore_not_found: args.ignore_not_found,
-    };
-    let mut subject = gather(session, &args.target, reading).await?;
-    if subject.targets.is_empty() {
-        return ending::nothing_to_do(session, args.output, wish.policy, args.dry_run != DryRun::None);
-    }
-    refuse_without_uid(&subject)?;
-    refuse_orphaned_containers(&subject, wish.policy)?;
-    let sent = DeleteWish { policy: wish.policy, grace_seconds: wish.grace_seconds };
-    let mut keeping = keep::keeping(session, &args.keep, &subject, sent).await?;
-    let mut plan = keeping.forecast(&subject.graph, &subject.targets, sent);
-
-    warn_of_force(&subject, &wish, &mut plan);
-
-    if args.dry_run != DryRun::None {
-        let mut refused = false;
-        if args.dry_run == DryRun::Server {
-            refused |= ask_admission(session, &subject, &wish, &mut plan).await?;
-            refused |= keep::ask_admission(session, &subject, &keeping, &mut plan).await?;
-        }
-        show_dry_run(session, args, &subject, &plan)?;
-        return Ok(if refused { ExitCode::Refused } else { ExitCode::Done });
-    }
-    present(session, args, &subject, &plan)?;
     let mut interrupt = Interrupt::catch().await;
+    let ready = match interrupt.or(prepare(session, args, &wish)).await {
+        Some(Ok(Prepared::Ready(ready))) => *ready,
+        Some(Ok(Prepared::Answered(code))) => return Ok(code),
+        Some(Err(failure)) => return Err(failure),
+        None => return ending::not_begun(session, args.output, wish.policy, args.dry_run != DryRun::None),
+    };
+    let Ready { mut subject, mut keeping, mut plan, sent } = ready;
     if let Err(failure) = confirm(session, args, &subject, &plan, &mut interrupt).await {
         return ending::not_started(session, args.output, &subject, &plan, failure);
     }
-    if asks(args)
-        && let Some(failure) = more_than_shown(session, args, &subject, &plan, sent).await
-    {
-        return ending::not_started(session, args.output, &subject, &plan, failure);
+    if asks(args) {
+        let failure = match interrupt.or(more_than_shown(session, args, &subject, &plan, sent)).await {
+            Some(failure) => failure,
+            None => Some(Failure::interrupted(INTERRUPTED)),
+        };
+        if let Some(failure) = failure {
+            return ending::not_started(session, args.output, &subject, &plan, failure);
+        }
     }
     match interrupt.or(keep::cut(session, &subject, &keeping)).await {
         Some(Ok(())) => {}
         Some(Err(stop)) => return ending::stopped(session, args.output, &subject, &plan, stop),
+        None if keeping.removals.is_empty() => {
+            let failure = Failure::interrupted(INTERRUPTED);
+            return ending::not_started(session, args.output, &subject, &plan, failure);
+        }
         None => {
             let failure = Failure::interrupted(
                 "nothing was deleted: interrupted; what was to be kept may have lost its ownerReference",
@@ -93,9 +82,9 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
     }
 
     let mut following = Following::start(&session.cluster, &subject.graph, &plan);
-    let refusals = send(session, &subject, &wish, &mut following, &interrupt).await;
+    let Sendings { refusals, lost } = send(session, &subject, &wish, &mut following, &mut interrupt).await;
     let all_refused = refusals.len() == subject.targets.len();
-    if !args.wait && !all_refused && !interrupt.was_pressed() {
+    if !args.wait && !all_refused && lost.is_none() && !interrupt.was_pressed() {
         return ending::not_waited(session, args.output, &subject, &plan, &refusals).await;
     }
     if !refusals.is_empty() {
@@ -106,6 +95,8 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
     }
     let end = if interrupt.was_pressed() {
         Some(End::Interrupted)
+    } else if let Some(gap) = lost {
+        Some(End::Blind(vec![gap]))
     } else if all_refused {
         None
     } else {
@@ -120,6 +111,60 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
     };
     let ended = Ended { end, following, refusals, policy: wish.policy, probing: probing(args.follow.probe) };
     ending::finish(session, args.output, &subject, &plan, ended, &mut interrupt).await
+}
+
+/// What is said where Ctrl-C comes before anything was sent.
+const INTERRUPTED: &str = "nothing was deleted: interrupted";
+
+/// Everything before the question.
+enum Prepared {
+    /// It can be asked about, and deleted.
+    Ready(Box<Ready>),
+    /// There is nothing to delete, or only a forecast was wanted.
+    Answered(ExitCode),
+}
+
+struct Ready {
+    subject: Subject,
+    keeping: Keeping,
+    plan: Forecast,
+    sent: DeleteWish,
+}
+
+/// Reads, forecasts and shows.
+async fn prepare(session: &Session, args: &DeleteArgs, wish: &Wish) -> Result<Prepared, Failure> {
+    keep::check(&args.keep)?;
+    let reading = Reading {
+        cluster_scoped: needs_cluster_scoped(Some(wish.policy)),
+        pods: true,
+        bare_type: BareType::Refused,
+        ignore_not_found: args.ignore_not_found,
+    };
+    let subject = gather(session, &args.target, reading).await?;
+    if subject.targets.is_empty() {
+        let dry_run = args.dry_run != DryRun::None;
+        return ending::nothing_to_do(session, args.output, wish.policy, dry_run).map(Prepared::Answered);
+    }
+    refuse_unread(&subject)?;
+    refuse_without_uid(&subject)?;
+    refuse_orphaned_containers(&subject, wish.policy)?;
+    let sent = DeleteWish { policy: wish.policy, grace_seconds: wish.grace_seconds };
+    let keeping = keep::keeping(session, &args.keep, &subject, sent).await?;
+    let mut plan = keeping.forecast(&subject.graph, &subject.targets, sent);
+
+    warn_of_force(&subject, wish, &mut plan);
+
+    if args.dry_run != DryRun::None {
+        let mut refused = false;
+        if args.dry_run == DryRun::Server {
+            refused |= ask_admission(session, &subject, wish, &mut plan).await?;
+            refused |= keep::ask_admission(session, &subject, &keeping, &mut plan).await?;
+        }
+        show_dry_run(session, args, &subject, &plan)?;
+        return Ok(Prepared::Answered(if refused { ExitCode::Refused } else { ExitCode::Done }));
+    }
+    present(session, args, &subject, &plan)?;
+    Ok(Prepared::Ready(Box::new(Ready { subject, keeping, plan, sent })))
 }
 
 /// What can be refused before anybody is asked.
@@ -184,6 +229,20 @@ fn warn_of_force(subject: &Subject, wish: &Wish, plan: &mut Forecast) {
                 object: None,
             },
         );
+    }
+}
+
+/// A forecast of nothing that was read is none: the connection was lost on the way.
+fn refuse_unread(subject: &Subject) -> Result<(), Failure> {
+    let snapshot = subject.graph.snapshot();
+    let lost = snapshot.gaps.iter().find(|gap| gap.reason == metadata::NO_ANSWER);
+    match lost {
+        Some(gap) if snapshot.versions.is_empty() => Err(Failure::error(format!(
+            "nothing was deleted: the connection was lost before anything that depends on it could be read ({})",
+            gap.message
+        ))
+        .hint("try again when the server answers")),
+        _ => Ok(()),
     }
 }
 
@@ -278,7 +337,7 @@ fn show_dry_run(
             names::write_names(out, &doomed)
         }),
         None => session.print(|out| {
-            plan::write_plan(out, session.stdout, &subject.graph, plan, Timestamp::now(), false)
+            plan::write_plan(out, session.stdout, &subject.graph, plan, session.cluster.now(), false)
         }),
     }
 }
@@ -287,11 +346,11 @@ fn show_dry_run(
 fn present(session: &Session, args: &DeleteArgs, subject: &Subject, plan: &Forecast) -> Result<(), Failure> {
     match args.output {
         None => session.print(|out| {
-            plan::write_plan(out, session.stdout, &subject.graph, plan, Timestamp::now(), false)
+            plan::write_plan(out, session.stdout, &subject.graph, plan, session.cluster.now(), false)
         }),
         Some(_) if asks(args) => {
             session.note(|out| {
-                plan::write_plan(out, session.stderr, &subject.graph, plan, Timestamp::now(), false)
+                plan::write_plan(out, session.stderr, &subject.graph, plan, session.cluster.now(), false)
             });
             Ok(())
         }
@@ -361,7 +420,7 @@ async fn confirm(
     match answer {
         Ok(Answer::Yes) => Ok(()),
         Ok(Answer::No) => Err(Failure::refused("nothing was deleted: you said no")),
-        Ok(Answer::Interrupted) => Err(Failure::interrupted("nothing was deleted: interrupted")),
+        Ok(Answer::Interrupted) => Err(Failure::interrupted(INTERRUPTED)),
         Err(error) => {
             Err(Failure::refused(format!("nothing was deleted: cannot ask on this terminal: {error}"))
                 .hint("look at the forecast with --dry-run, then add --yes"))
@@ -369,43 +428,50 @@ async fn confirm(
     }
 }
 
+/// What became of the DELETEs.
+struct Sendings {
+    refusals: Vec<(Object, Trouble)>,
+    /// There is no answer any more; whether the last one was accepted is not known.
+    lost: Option<Gap>,
+}
+
 /// Sends the DELETEs. A target that is Terminating under the same policy is joined; under another it is switched
-/// and looked at again. One refusal does not stop the others.
+/// and looked at again. One refusal does not stop the others; a lost connection does.
 async fn send(
     session: &Session,
     subject: &Subject,
     wish: &Wish,
     following: &mut Following,
-    interrupt: &Interrupt,
-) -> Vec<(Object, Trouble)> {
-    let mut refusals = Vec::new();
+    interrupt: &mut Interrupt,
+) -> Sendings {
+    let mut sendings = Sendings { refusals: Vec::new(), lost: None };
     let options = DeleteOptions { policy: wish.policy, grace_seconds: wish.grace_seconds, dry_run: false };
     for target in &subject.targets {
-        if interrupt.was_pressed() {
-            break;
-        }
         let object = subject.graph.object(*target);
         let under_way = object.is_terminating().then(|| policy_under_way(object));
         if under_way == Some(wish.policy) && wish.grace_seconds.is_none() {
             session.note(|out| notes::write_joined(out, session.stderr, object));
             continue;
         }
-        match deletion::delete(&session.cluster, object, options).await {
-            Ok(answer) => {
-                session.note(|out| notes::write_server_warnings(out, session.stderr, &answer.warnings));
+        match interrupt.or(sending::delete(session, object, options, wish.limits.stall)).await {
+            None => break,
+            Some(Sent::Accepted(answer)) => {
+                let warnings = answer.map(|answer| answer.warnings).unwrap_or_default();
+                session.note(|out| notes::write_server_warnings(out, session.stderr, &warnings));
                 if under_way.is_some() {
                     look_again(session, object, wish.policy).await;
                 }
             }
-            // Gone meanwhile: that is what was wanted. (A webhook may refuse with a 404, too.)
-            Err(trouble) if trouble.is_not_found() && !ending::is_admission(&trouble) => {
-                following.gone(object.uid.clone());
+            Some(Sent::Gone) => following.gone(object.uid.clone()),
+            Some(Sent::Refused(trouble)) => sendings.refusals.push((object.clone(), trouble)),
+            Some(Sent::Unknown(trouble)) => {
+                sendings.lost = Some(metadata::gap(&object.resource, &trouble));
+                break;
             }
-            Err(trouble) => refusals.push((object.clone(), trouble)),
         }
     }
     following.accepted();
-    refusals
+    sendings
 }
 
 fn accepted(subject: &Subject, refusals: &[(Object, Trouble)]) -> Vec<usize> {

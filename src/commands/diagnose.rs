@@ -16,7 +16,7 @@ use crate::error::{ExitCode, Failure};
 use crate::model::catalog::Catalog;
 use crate::model::diagnosis::{Case, Diagnosed, Diagnosis, Pace, Probing, State};
 use crate::model::graph::OwnerGraph;
-use crate::model::object::{Object, ObjectRef, Searched, Timestamp, Uid};
+use crate::model::object::{Object, ObjectRef, Searched, Uid};
 use crate::model::target::{BareType, TargetQuery};
 use crate::render::{diagnosis as text, json, names};
 
@@ -194,7 +194,7 @@ async fn look_twice(session: &Session, probing: Probing, scene: Scene, observe: 
         targets: scene.objects.iter().map(Object::reference).collect(),
         caller: session.caller.clone(),
         probing,
-        now: Timestamp::now(),
+        now: session.cluster.now(),
         ..Case::default()
     };
     let mut diagnosis = if terminating {

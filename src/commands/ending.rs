@@ -67,6 +67,23 @@ pub fn nothing_to_do(
     Ok(ExitCode::Done)
 }
 
+/// Ctrl-C before there was a forecast: nothing was sent, and nothing is known of what would have gone.
+///
+/// # Errors
+/// The interruption itself, or standard output cannot be written to.
+pub fn not_begun(
+    session: &Session,
+    output: Option<ReportFormat>,
+    policy: Policy,
+    dry_run: bool,
+) -> Result<ExitCode, Failure> {
+    if output == Some(ReportFormat::Json) && !dry_run {
+        let result = DeletionResult::new(Outcome::Interrupted, policy);
+        session.print(|out| json::write_json(out, &json::result_document(&result)))?;
+    }
+    Err(Failure::interrupted("nothing was deleted: interrupted"))
+}
+
 /// Nothing was sent: the user said no or pressed Ctrl-C, or nobody could be asked. The document says that all that
 /// would have gone is still there; the failure says why.
 ///
@@ -165,6 +182,7 @@ pub async fn finish(
     result.gaps.clone_from(&plan.gaps);
     survivors(subject, plan, &ended, &mut result);
     let progress = &ended.following.progress;
+    saved(plan, &subject.graph, progress, &mut result);
     result.deleted = progress.deleted().map(Object::reference).collect();
     result.remaining = progress.remaining().chain(progress.made_later()).map(Object::reference).collect();
     result.recreated = progress
@@ -242,7 +260,8 @@ fn outcome(ended: &Ended, plan: &Forecast, code: ExitCode) -> Outcome {
 /// nobody looked again nothing is said of them.
 fn survivors(subject: &Subject, plan: &Forecast, ended: &Ended, result: &mut DeletionResult) {
     let following = &ended.following;
-    if matches!(ended.end, None | Some(End::Interrupted)) || following.progress.blind().is_some() {
+    let unseen = matches!(ended.end, None | Some(End::Interrupted | End::Blind(_)));
+    if unseen || following.progress.blind().is_some() {
         return;
     }
     let graph = &subject.graph;
@@ -278,6 +297,16 @@ fn survivors(subject: &Subject, plan: &Forecast, ended: &Ended, result: &mut Del
     }
 }
 
+/// What was to go and stays, because its ownerReferences were changed while we watched.
+fn saved(plan: &Forecast, graph: &OwnerGraph, progress: &Progress, result: &mut DeletionResult) {
+    for object in progress.saved() {
+        let mut entries = plan.entries.iter().filter(|entry| graph.object(entry.object).uid == object.uid);
+        let fate = entries.next().map_or("deleted", |entry| entry.fate.as_str());
+        let note = format!("was forecast as {fate}, and stays: its ownerReferences were changed meanwhile");
+        result.unexpected.push(Unexpected { reference: object.reference(), note });
+    }
+}
+
 /// What the controllers of targets made in their place.
 fn successor_findings(session: &Session, subject: &Subject, progress: &Progress) -> Vec<Finding> {
     let targets: BTreeSet<Uid> = subject.uids().into_iter().collect();
@@ -305,7 +334,8 @@ pub fn explainer(
     let probing = probing.min(Probing::DryRun);
     let caller = session.caller.clone();
     move |progress| {
-        let case = Case { caller: caller.clone(), ..case(targets.clone(), progress, probing) };
+        let now = cluster.now();
+        let case = Case { caller: caller.clone(), ..case(targets.clone(), progress, probing, now) };
         let (cluster, catalog, wanted) = (cluster.clone(), Arc::clone(&catalog), wanted.clone());
         tokio::spawn(async move {
             let graph = metadata::graph(&cluster, &catalog, &wanted, Vec::new(), &mut |_| {}).await;
@@ -315,12 +345,12 @@ pub fn explainer(
 }
 
 /// What is to be explained of a deletion that came so far.
-fn case(targets: Vec<ObjectRef>, progress: &Progress, probing: Probing) -> Case {
+fn case(targets: Vec<ObjectRef>, progress: &Progress, probing: Probing, now: Timestamp) -> Case {
     Case {
         targets,
         doomed: progress.remaining().map(Object::reference).collect(),
         created_later: progress.made().cloned().collect(),
-        now: Timestamp::now(),
+        now,
         probing,
         ..Case::default()
     }
@@ -356,8 +386,8 @@ fn moving_targets(
 async fn explain(session: &Session, subject: &Subject, ended: &Ended, result: &mut DeletionResult) {
     let progress = &ended.following.progress;
     let targets = subject.targets.iter().map(|target| subject.graph.object(*target).reference()).collect();
-    let mut case = Case { caller: session.caller.clone(), ..case(targets, progress, ended.probing) };
-    let now = case.now;
+    let now = session.cluster.now();
+    let mut case = Case { caller: session.caller.clone(), ..case(targets, progress, ended.probing, now) };
     if let Some(End::TimedOut { moving }) = &ended.end {
         case.moving = moving_targets(subject, progress, moving, now);
     }

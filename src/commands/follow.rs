@@ -13,7 +13,7 @@ use crate::cluster::assist::Assistant;
 use crate::cluster::connect::Cluster;
 use crate::cluster::metadata;
 use crate::cluster::watch::{self, Scope};
-use crate::model::catalog::Gap;
+use crate::model::catalog::{Catalog, Gap};
 use crate::model::diagnosis::Diagnosis;
 use crate::model::forecast::Forecast;
 use crate::model::graph::OwnerGraph;
@@ -73,6 +73,7 @@ pub struct Following {
     scopes: Vec<Scope>,
     survivors: Vec<Object>,
     targets: usize,
+    catalog: Catalog,
     observations: UnboundedReceiver<Observation>,
     /// How far it has come.
     pub progress: Progress,
@@ -96,12 +97,13 @@ impl Following {
         for scope in scopes.iter().filter(|scope| !scope.objects.is_empty()) {
             tokio::spawn(watch::watch(cluster.clone(), scope.clone(), sender.clone()));
         }
-        let started = Timestamp::now();
+        let started = cluster.now();
         Self {
             cluster: cluster.clone(),
             scopes,
             survivors: survivors(graph, forecast),
             targets: forecast.targets.len(),
+            catalog: graph.snapshot().catalog.clone(),
             observations,
             progress: Progress::new(graph, forecast, started),
             assistant: None,
@@ -123,7 +125,7 @@ impl Following {
 
     /// The server says that this object is not there any more.
     pub fn gone(&mut self, uid: Uid) {
-        self.progress.observe(Observation::Gone(uid), Timestamp::now());
+        self.progress.observe(Observation::Gone(uid), self.cluster.now());
     }
 
     /// Looks at one object: it may have gone between being found and being listed, where no watch tells of it.
@@ -133,7 +135,7 @@ impl Following {
         match found {
             Ok(None) => self.gone(object.uid.clone()),
             Ok(Some(found)) => {
-                self.progress.observe(Observation::Seen(Box::new(found)), Timestamp::now());
+                self.progress.observe(Observation::Seen(Box::new(found)), self.cluster.now());
             }
             // The watch tells.
             Err(_) => {}
@@ -142,13 +144,13 @@ impl Following {
 
     /// The DELETE was accepted: time counts from now.
     pub fn accepted(&mut self) {
-        self.started = Timestamp::now();
+        self.started = self.cluster.now();
         self.progress.begin(self.started);
     }
 
     /// Seconds from the accepted DELETE to the end.
     pub fn elapsed_seconds(&self) -> f64 {
-        self.ended.unwrap_or_else(Timestamp::now).duration_since(self.started).as_secs_f64()
+        self.ended.unwrap_or_else(|| self.cluster.now()).duration_since(self.started).as_secs_f64()
     }
 
     /// Follows until the end. When nothing has changed for a while, `explain` is asked why, its answer is shown, and
@@ -171,7 +173,10 @@ impl Following {
                 _ = tick.tick() => {}
             }
             self.assist(view);
-            let now = Timestamp::now();
+            if interrupt.or(self.look_at_owners()).await.is_none() {
+                break End::Interrupted;
+            }
+            let now = self.cluster.now();
             view.update(&self.progress.summary(now), Instant::now());
             if limits.stall > EARLY {
                 early.speak(&self.progress, now, view, explain).await;
@@ -189,29 +194,49 @@ impl Following {
             match end {
                 // The sweep may have seen a change.
                 Some(End::Stalled) => {
-                    if let Some(end) = self.over(limits, Timestamp::now()) {
+                    if let Some(end) = self.over(limits, self.cluster.now()) {
                         break end;
                     }
                 }
                 Some(End::TimedOut { .. }) => {
-                    self.ended = Some(Timestamp::now());
+                    self.ended = Some(self.cluster.now());
                     break End::TimedOut { moving: self.moves(interrupt).await };
                 }
                 Some(end) => break end,
                 None => {}
             }
         };
-        self.ended.get_or_insert_with(Timestamp::now);
+        self.ended.get_or_insert_with(|| self.cluster.now());
         if end == End::Complete {
             self.await_successors(interrupt).await;
         }
         end
     }
 
+    /// Who hangs on other owners now than was forecast may be spared: are they there? What cannot be read keeps its fate.
+    async fn look_at_owners(&mut self) {
+        for (owner, namespace) in self.progress.unknown_owners() {
+            let resource = self.catalog.served(&owner.api_version, &owner.kind).cloned();
+            let found = match &resource {
+                Some(resource) => {
+                    let namespace = namespace.as_deref().filter(|_| resource.namespaced);
+                    let get = metadata::get(&self.cluster, resource, namespace, &owner.name);
+                    match tokio::time::timeout(LONGEST_SWEEP, get).await {
+                        Ok(Ok(found)) => found,
+                        Ok(Err(_)) | Err(_) => None,
+                    }
+                }
+                None => None,
+            };
+            let lives = found.is_some_and(|found| found.uid == owner.uid && !found.is_terminating());
+            self.progress.looked_up(owner.uid, lives);
+        }
+    }
+
     fn take_in(&mut self, observation: Observation) {
-        self.progress.observe(observation, Timestamp::now());
+        self.progress.observe(observation, self.cluster.now());
         while let Ok(observation) = self.observations.try_recv() {
-            self.progress.observe(observation, Timestamp::now());
+            self.progress.observe(observation, self.cluster.now());
         }
     }
 
@@ -219,7 +244,7 @@ impl Following {
     /// targets one may move and another not.
     async fn moves(&mut self, interrupt: &mut Interrupt) -> BTreeSet<Uid> {
         let last = self.progress.last_change();
-        if Timestamp::now().duration_since(last).as_secs() >= LONGEST_PAUSE_SECONDS {
+        if self.cluster.now().duration_since(last).as_secs() >= LONGEST_PAUSE_SECONDS {
             return BTreeSet::new();
         }
         let before: Vec<Object> = self.progress.remaining().cloned().collect();
@@ -326,10 +351,11 @@ impl Following {
                 }
             };
             for object in &objects {
+                self.progress.is_there(&object.uid);
                 self.present.insert(object.uid.clone(), object.clone());
             }
             let namespace = scope.namespace;
-            self.progress.observe(Observation::Listed { resource, namespace, objects }, Timestamp::now());
+            self.progress.observe(Observation::Listed { resource, namespace, objects }, self.cluster.now());
         }
         if !one_by_one.is_empty() {
             self.sweep_one_by_one(&one_by_one, deadline).await;
@@ -338,7 +364,7 @@ impl Following {
 
     fn lost(&mut self, resource: &str, gap: &Gap) {
         let lost = Observation::Lost { resource: resource.to_owned(), gap: gap.clone() };
-        self.progress.observe(lost, Timestamp::now());
+        self.progress.observe(lost, self.cluster.now());
     }
 
     async fn sweep_one_by_one(&mut self, resources: &BTreeSet<String>, deadline: tokio::time::Instant) {
@@ -363,7 +389,7 @@ impl Following {
             }
             if let Some(found) = found {
                 self.present.insert(found.uid.clone(), found.clone());
-                self.progress.observe(Observation::Seen(Box::new(found)), Timestamp::now());
+                self.progress.observe(Observation::Seen(Box::new(found)), self.cluster.now());
             }
         }
     }

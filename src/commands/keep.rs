@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::manifest::{self, Place};
 use super::release::{because, who_refuses};
+use super::sending::leaves_open;
 use super::session::Session;
 use super::subject::Subject;
 use crate::cli::TargetArgs;
@@ -170,6 +171,8 @@ async fn remove(session: &Session, subject: &Subject, removal: &Removal) -> Resu
         match sent {
             Ok(()) => return Ok(()),
             Err(trouble) if patch::is_test_failure(&trouble) && tries < TRIES => {}
+            // It may have been carried out: the next try begins with a look.
+            Err(trouble) if leaves_open(&trouble) && tries < TRIES => tokio::time::sleep(LOOK).await,
             Err(trouble) => return Err(stop(session, subject, removal, trouble).await),
         }
     }

@@ -17,6 +17,7 @@ pub mod orphans;
 pub mod picture;
 pub mod question;
 pub mod release;
+pub mod sending;
 pub mod session;
 pub mod subject;
 pub mod tree;

@@ -16,7 +16,7 @@ use crate::cli::{Cli, OrphansArgs, TreeArgs};
 use crate::cluster::saved;
 use crate::error::{ExitCode, Failure};
 use crate::model::graph::OwnerGraph;
-use crate::model::object::{Columns, Uid};
+use crate::model::object::{Columns, Timestamp, Uid};
 use crate::model::orphan::orphans as left_behind;
 use crate::model::selector::{FieldSelector, LabelSelector};
 use crate::model::target::{BareType, TargetQuery, nearest};
@@ -47,7 +47,8 @@ pub fn tree(cli: &Cli, args: &TreeArgs) -> Result<ExitCode, Failure> {
         resolve(&subject.graph, &queries, source_name(source))?
     };
     let picture = Picture::new(args, &subject, forest)?;
-    live_tree::show(Output::of(cli), args, &subject, &picture, &columns, namespace.filter(|_| forest))
+    let place = namespace.filter(|_| forest);
+    live_tree::show(Output::of(cli), args, &subject, &picture, &columns, place, Timestamp::now())
 }
 
 /// Runs `orphans --snapshot`.
@@ -58,7 +59,7 @@ pub fn orphans(cli: &Cli, args: &OrphansArgs) -> Result<ExitCode, Failure> {
     let source = args.snapshot.as_deref().unwrap_or_default();
     let (subject, _) = load(source, namespace(cli, args.all_namespaces))?;
     let found = left_behind(&subject.graph, &connection::caller(&cli.connection));
-    live_orphans::report(Output::of(cli), args, &found)
+    live_orphans::report(Output::of(cli), args, &found, Timestamp::now())
 }
 
 /// There is no server to blame for an unknown type.

@@ -41,7 +41,7 @@ pub async fn run(session: &Session, args: &OrphansArgs) -> Result<ExitCode, Fail
         .hint("orphans needs the right to list: see docs/rights.md"));
     }
     let found = confirm(session, &catalog, &searched, found).await;
-    report(session.output(), args, &found)
+    report(session.output(), args, &found, session.cluster.now())
 }
 
 async fn look(session: &Session, catalog: &Arc<Catalog>, searched: &Searched) -> Orphans {
@@ -81,7 +81,12 @@ async fn confirm(session: &Session, catalog: &Arc<Catalog>, searched: &Searched,
 ///
 /// # Errors
 /// Standard output cannot be written to.
-pub fn report(output: Output, args: &OrphansArgs, found: &Orphans) -> Result<ExitCode, Failure> {
+pub fn report(
+    output: Output,
+    args: &OrphansArgs,
+    found: &Orphans,
+    now: Timestamp,
+) -> Result<ExitCode, Failure> {
     match args.output {
         Some(ReportFormat::Json) => {
             output.print(|out| json::write_json(out, &json::orphans_document(found)))?;
@@ -89,7 +94,7 @@ pub fn report(output: Output, args: &OrphansArgs, found: &Orphans) -> Result<Exi
         Some(ReportFormat::Name) => output
             .print(|out| names::write_names(out, found.objects.iter().map(|orphan| &orphan.reference)))?,
         None => {
-            output.print(|out| text::write_orphans(out, output.stdout, found, Timestamp::now()))?;
+            output.print(|out| text::write_orphans(out, output.stdout, found, now))?;
         }
     }
     let some = args.exit_code && !found.objects.is_empty();

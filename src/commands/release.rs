@@ -21,7 +21,7 @@ use crate::model::diagnosis::{Actor, Case, Diagnosed, Diagnosis, Evidence, Findi
 use crate::model::facts::{Identity, Question, Reply, Subject};
 use crate::model::forecast::forecast;
 use crate::model::graph::OwnerGraph;
-use crate::model::object::{Object, Snapshot, Timestamp};
+use crate::model::object::{Object, Snapshot};
 use crate::model::release::{self, Choice, Refusal, Release};
 use crate::model::target::BareType;
 use crate::render::ask::Answer;
@@ -228,7 +228,7 @@ pub async fn who_refuses(
         Snapshot { catalog: catalog.clone(), objects: vec![object.clone()], ..Snapshot::default() };
     let case = Case {
         targets: vec![object.reference()],
-        now: Timestamp::now(),
+        now: session.cluster.now(),
         caller: session.caller.clone(),
         ..Case::default()
     };
@@ -264,7 +264,7 @@ fn present(
     release: &Release,
     dry_run: bool,
 ) -> Result<(), Failure> {
-    let (known, now) = (served(&release.finalizer), Timestamp::now());
+    let (known, now) = (served(&release.finalizer), session.cluster.now());
     if args.output.is_none() {
         return session
             .print(|out| text::write_proposal(out, session.stdout, object, release, known, dry_run, now));

@@ -46,7 +46,7 @@ pub async fn run(session: &Session, args: &TreeArgs) -> Result<ExitCode, Failure
         columns::columns(&session.cluster, &picture.objects(&subject)).await
     };
     let place = (forest && !args.target.all_namespaces).then(|| session.cluster.namespace());
-    show(session.output(), args, &subject, &picture, &columns, place)
+    show(session.output(), args, &subject, &picture, &columns, place, session.cluster.now())
 }
 
 /// Prints the picture, and what could not be read.
@@ -60,11 +60,11 @@ pub fn show(
     picture: &Picture,
     columns: &BTreeMap<Uid, Columns>,
     place: Option<&str>,
+    now: Timestamp,
 ) -> Result<ExitCode, Failure> {
     if picture.is_empty() && matches!(args.output, TreeFormat::Tree | TreeFormat::Wide) {
         output.note(|out| notes::write_nothing_found(out, place));
     } else {
-        let now = Timestamp::now();
         output.print(|out| picture.write(out, output.stdout, args, subject, columns, now))?;
     }
     if !matches!(args.output, TreeFormat::Json | TreeFormat::Yaml) {

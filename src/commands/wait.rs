@@ -8,11 +8,13 @@ use super::interrupt::Interrupt;
 use super::manifest;
 use super::session::Session;
 use super::subject::{ClusterScoped, Reading, Subject, gather};
-use crate::cli::WaitArgs;
+use crate::cli::{ReportFormat, WaitArgs};
 use crate::error::{ExitCode, Failure};
 use crate::model::forecast::forecast;
 use crate::model::policy::Policy;
+use crate::model::result::{DeletionResult, Outcome};
 use crate::model::target::BareType;
+use crate::render::json;
 
 /// Runs `wait`. An absent target is what was waited for.
 ///
@@ -26,17 +28,21 @@ pub async fn run(session: &Session, args: &WaitArgs) -> Result<ExitCode, Failure
         bare_type: BareType::All,
         ignore_not_found: true,
     };
-    let subject = gather(session, &args.target, reading).await?;
+    let mut interrupt = Interrupt::catch().await;
+    let Some(subject) = interrupt.or(gather(session, &args.target, reading)).await else {
+        return not_begun(session, args);
+    };
+    let subject = subject?;
     if subject.targets.is_empty() {
         return ending::nothing_to_do(session, args.output, Policy::Background, false);
     }
     refuse_live_targets(&subject)?;
     let policy = common_policy(&subject);
     let plan = forecast(&subject.graph, &subject.targets, policy);
-    let mut interrupt = Interrupt::catch().await;
     let mut following = Following::start(&session.cluster, &subject.graph, &plan);
     for target in &subject.targets {
-        following.look_at(subject.graph.object(*target)).await;
+        // Whoever interrupts is answered below.
+        interrupt.or(following.look_at(subject.graph.object(*target))).await;
     }
     let explain = ending::explainer(session, &subject, probing(args.follow.probe));
     let mut view = session.progress();
@@ -50,6 +56,17 @@ pub async fn run(session: &Session, args: &WaitArgs) -> Result<ExitCode, Failure
         probing: probing(args.follow.probe),
     };
     ending::finish(session, args.output, &subject, &plan, ended, &mut interrupt).await
+}
+
+/// Ctrl-C before anything was known.
+fn not_begun(session: &Session, args: &WaitArgs) -> Result<ExitCode, Failure> {
+    if args.output == Some(ReportFormat::Json) {
+        let result = DeletionResult::new(Outcome::Interrupted, Policy::Background);
+        session.print(|out| json::write_json(out, &json::result_document(&result)))?;
+    }
+    Err(Failure::interrupted(
+        "interrupted before anything was watched: whatever is being deleted goes on without us",
+    ))
 }
 
 /// What can be refused before anybody is asked.

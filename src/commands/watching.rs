@@ -199,7 +199,7 @@ impl<'s> Canvas<'s> {
             session,
             screen: Screen::stdout(between == Between::Time),
             between,
-            started: Timestamp::now(),
+            started: session.cluster.now(),
             last: String::new(),
             drawn: Instant::now(),
             took: Duration::ZERO,
@@ -224,7 +224,7 @@ impl<'s> Canvas<'s> {
                 return Ok(());
             }
             self.last = comparable;
-            let now = Timestamp::now();
+            let now = self.session.cluster.now();
             self.screen.draw(&text(now)?, self.between, now)
         });
         self.drawn = Instant::now();

@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::catalog::{Gap, Resource};
 use super::forecast::Forecast;
 use super::graph::{OwnerGraph, OwnerState};
-use super::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, ObjectRef, Timestamp, Uid};
+use super::object::{
+    FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, ObjectRef, OwnerReference, Timestamp, Uid,
+};
 
 /// The rate is taken over so many seconds.
 const RATE_WINDOW_SECONDS: i64 = 15;
@@ -92,6 +94,12 @@ struct Tracked {
     object: Object,
     depth: usize,
     gone: bool,
+    /// Its ownerReferences were changed, so that it survives.
+    saved: bool,
+    /// It is doomed only by what its ownerReferences were.
+    by_owners: bool,
+    /// Its ownerReferences are no longer those of the forecast.
+    reowned: bool,
 }
 
 type Name = (String, Option<String>, String);
@@ -104,6 +112,8 @@ pub struct Progress {
     names: BTreeMap<Name, Uid>,
     /// What the forecast spoke of and does not doom: it was there before, so it is not made later.
     spared: BTreeSet<Uid>,
+    /// Owners that were looked up because somebody came to hang on them, and whether they live.
+    looked_up: BTreeMap<Uid, bool>,
     later: BTreeMap<Uid, Object>,
     recreated: BTreeMap<Uid, Object>,
     blockers: BTreeMap<Uid, Vec<Uid>>,
@@ -133,6 +143,7 @@ impl Progress {
             doomed: BTreeMap::new(),
             names: BTreeMap::new(),
             spared: BTreeSet::new(),
+            looked_up: BTreeMap::new(),
             later: BTreeMap::new(),
             recreated: BTreeMap::new(),
             blockers: BTreeMap::new(),
@@ -149,6 +160,11 @@ impl Progress {
         let spared = forecast.entries.iter().filter(|entry| !entry.fate.is_doomed());
         progress.spared.extend(spared.map(|entry| graph.object(entry.object).uid.clone()));
         let doomed: BTreeSet<usize> = forecast.doomed().map(|entry| entry.object).collect();
+        let targets = forecast.targets.iter().map(|target| graph.object(*target));
+        // What is in them goes whatever it refers to.
+        let containers = targets.clone().any(|target| {
+            target.is("", "Namespace") || target.is("apiextensions.k8s.io", "CustomResourceDefinition")
+        });
         // Depth first, the targets first; what hangs on the target otherwise (content of a Namespace) after them.
         let mut stack: Vec<(usize, usize)> = Vec::new();
         stack.extend(
@@ -167,9 +183,16 @@ impl Progress {
             }
             progress.order.push(object.uid.clone());
             progress.names.insert(name_of(object), object.uid.clone());
-            progress
-                .doomed
-                .insert(object.uid.clone(), Tracked { object: object.clone(), depth, gone: false });
+            let by_owners = !containers && !forecast.targets.contains(&index);
+            let tracked = Tracked {
+                object: object.clone(),
+                depth,
+                gone: false,
+                saved: false,
+                by_owners,
+                reowned: false,
+            };
+            progress.doomed.insert(object.uid.clone(), tracked);
             for dependent in graph.dependents(index).iter().rev() {
                 if graph.blocks(*dependent, &object.uid) {
                     let blockers = progress.blockers.entry(object.uid.clone()).or_default();
@@ -252,9 +275,24 @@ impl Progress {
             if tracked.gone {
                 return false;
             }
-            let marked = object.is_terminating() && !tracked.object.is_terminating();
-            let freed = tracked.object.finalizers.iter().any(|name| !object.has_finalizer(name));
+            // Once marked it stays so, and nobody but the policies adds finalizers any more (`apimachinery/pkg/api/
+            // validation/objectmeta.go`, ValidateObjectMetaAccessorUpdate): what says otherwise is an old event.
+            let known = &tracked.object;
+            let is_old = known.is_terminating()
+                && (!object.is_terminating()
+                    || object.foreign_finalizers().any(|name| !known.has_finalizer(name)));
+            if is_old {
+                return false;
+            }
+            let marked = object.is_terminating() && !known.is_terminating();
+            let freed = known.finalizers.iter().any(|name| !object.has_finalizer(name));
+            let other_owners = known.owners != object.owners;
             tracked.object = object;
+            tracked.saved &= !tracked.object.is_terminating();
+            if other_owners {
+                tracked.reowned = true;
+                self.reconsider();
+            }
             return marked || freed;
         }
         if let Some(was) = self.names.get(&name_of(&object)) {
@@ -298,7 +336,88 @@ impl Progress {
         if self.later.contains_key(&object.uid) || object.owners.iter().any(|owner| hangs(&owner.uid)) {
             self.made.entry(object.uid.clone()).or_insert_with(|| object.reference());
             self.later.insert(object.uid.clone(), object);
+            self.reconsider();
         }
+    }
+
+    /// Whether this owner is alive, and nothing dooms it; none where that is not known yet.
+    fn lives(&self, owner: &Uid) -> Option<bool> {
+        match self.doomed.get(owner) {
+            Some(tracked) => Some(tracked.saved && !tracked.gone),
+            None if self.later.contains_key(owner) => Some(false),
+            None if self.spared.contains(owner) => Some(true),
+            None => self.looked_up.get(owner).copied(),
+        }
+    }
+
+    /// What the collector spares now although the forecast doomed it, because its ownerReferences have changed: what
+    /// has a living owner, or none at all (`garbagecollector.go`, attemptToDeleteItem). Whoever hangs on it is spared,
+    /// too.
+    fn reconsider(&mut self) {
+        loop {
+            let survives = |object: &Object| {
+                let mut owners = object.owners.iter();
+                !object.is_terminating()
+                    && (object.owners.is_empty() || owners.any(|owner| self.lives(&owner.uid) == Some(true)))
+            };
+            let hangs_on_saved = |object: &Object| {
+                let mut owners = object.owners.iter();
+                owners
+                    .any(|owner| self.doomed.get(&owner.uid).is_some_and(|owner| owner.saved && !owner.gone))
+            };
+            let doomed = self.doomed.iter().filter(|(_, tracked)| {
+                tracked.by_owners
+                    && !tracked.gone
+                    && !tracked.saved
+                    && (tracked.reowned || hangs_on_saved(&tracked.object))
+                    && survives(&tracked.object)
+            });
+            let saved: Vec<Uid> = doomed.map(|(uid, _)| uid.clone()).collect();
+            let later = self.later.iter().filter(|(_, object)| survives(object));
+            let free: Vec<Uid> = later.map(|(uid, _)| uid.clone()).collect();
+            if saved.is_empty() && free.is_empty() {
+                return;
+            }
+            for uid in saved {
+                if let Some(tracked) = self.doomed.get_mut(&uid) {
+                    tracked.saved = true;
+                }
+            }
+            for uid in free {
+                self.later.remove(&uid);
+                self.spared.insert(uid);
+            }
+        }
+    }
+
+    /// Owners that must be looked up before it can be said who survives: somebody who is waited for came to hang on
+    /// them. With the namespace they would be in.
+    pub fn unknown_owners(&self) -> Vec<(OwnerReference, Option<String>)> {
+        let doomed = self
+            .doomed
+            .values()
+            .filter(|tracked| tracked.by_owners && tracked.reowned && !tracked.gone && !tracked.saved);
+        let objects = doomed.map(|tracked| &tracked.object).chain(self.later.values());
+        let mut unknown = BTreeMap::new();
+        for object in objects.filter(|object| !object.is_terminating()) {
+            for owner in object.owners.iter().filter(|owner| self.lives(&owner.uid).is_none()) {
+                let namespace = object.namespace.as_deref().map(str::to_owned);
+                unknown.entry(owner.uid.clone()).or_insert_with(|| (owner.clone(), namespace));
+            }
+        }
+        unknown.into_values().collect()
+    }
+
+    /// An owner was looked up.
+    pub fn looked_up(&mut self, owner: Uid, lives: bool) {
+        self.looked_up.insert(owner, lives);
+        self.reconsider();
+    }
+
+    /// What the forecast doomed and what survives, because its ownerReferences were changed meanwhile.
+    pub fn saved(&self) -> impl Iterator<Item = &Object> {
+        let saved = |tracked: &&Tracked| tracked.saved && !tracked.gone;
+        self.order.iter().map(|uid| &self.doomed[uid]).filter(saved).map(|tracked| &tracked.object)
     }
 
     fn is_gone(&mut self, uid: &Uid) -> bool {
@@ -335,6 +454,16 @@ impl Progress {
         changed
     }
 
+    /// A list that was asked for just now shows this object: where it was thought gone because another one bore its name,
+    /// it is not. Only for who knows that nothing newer was observed before: what is queued may be older.
+    pub fn is_there(&mut self, uid: &Uid) {
+        if let Some(tracked) = self.doomed.get_mut(uid)
+            && std::mem::take(&mut tracked.gone)
+        {
+            self.gone -= 1;
+        }
+    }
+
     /// The doomed objects that went since this was asked last.
     pub fn take_newly_gone(&mut self) -> Vec<Uid> {
         std::mem::take(&mut self.newly_gone)
@@ -342,7 +471,7 @@ impl Progress {
 
     /// Whether every doomed object, and whatever was made below one since, is gone.
     pub fn is_complete(&self) -> bool {
-        self.gone == self.doomed.len() && self.later.is_empty()
+        self.doomed.values().all(|tracked| tracked.gone || tracked.saved) && self.later.is_empty()
     }
 
     /// When the deletion counts as stalled if nothing changes: a running grace period postpones it.
@@ -364,7 +493,7 @@ impl Progress {
         self.order
             .iter()
             .map(|uid| &self.doomed[uid])
-            .filter(|tracked| !tracked.gone)
+            .filter(|tracked| !tracked.gone && !tracked.saved)
             .map(|tracked| &tracked.object)
     }
 
@@ -418,12 +547,13 @@ impl Progress {
     }
 
     fn alive(&self) -> impl Iterator<Item = &Tracked> {
-        self.doomed.values().filter(|tracked| !tracked.gone)
+        self.doomed.values().filter(|tracked| !tracked.gone && !tracked.saved)
     }
 
     /// The first few that are left, siblings alike taken together, so that what holds the others comes into view.
     fn named(&self, now: Timestamp) -> Vec<Remaining> {
-        let left = self.order.iter().map(|uid| &self.doomed[uid]).filter(|tracked| !tracked.gone);
+        let left = self.order.iter().map(|uid| &self.doomed[uid]);
+        let left = left.filter(|tracked| !tracked.gone && !tracked.saved);
         // Neighbours of one kind at one depth; among them, those of which the same is to be said.
         let mut neighbours: Vec<Vec<Vec<Remaining>>> = Vec::new();
         for tracked in left.take(MOST_LOOKED_AT) {
@@ -464,11 +594,12 @@ impl Progress {
         let remaining = self.named(now);
         let successors: BTreeSet<&Uid> = self.recreated.values().map(|object| &object.uid).collect();
         let rate_per_second = self.rate(now);
-        let left = self.doomed.len() - self.gone;
+        let total = self.doomed.len() - self.saved().count();
+        let left = total - self.gone;
         let seconds_left =
             rate_per_second.map(|rate| left as f64 / rate).filter(|seconds| seconds.is_finite() && left > 0);
         Summary {
-            total: self.doomed.len(),
+            total,
             gone: self.gone,
             remaining,
             rate_per_second,
@@ -482,7 +613,7 @@ impl Progress {
     pub fn rate(&self, now: Timestamp) -> Option<f64> {
         let (since, gone) = *self.history.front()?;
         let span = now.duration_since(since).as_secs_f64();
-        let went = (self.gone - gone) as f64;
+        let went = self.gone.saturating_sub(gone) as f64;
         (went > 0.0 && span >= 1.0).then(|| went / span)
     }
 
@@ -711,6 +842,57 @@ mod tests {
         progress.observe(Observation::Gone("Pod/a".into()), after(2));
         progress.observe(Observation::Gone("ReplicaSet/r".into()), after(2));
         assert!(progress.is_complete() && !progress.awaits_successor());
+    }
+
+    #[test]
+    fn an_old_event_is_no_change_and_takes_nothing_back() {
+        let mut progress = follow("ConfigMap/o finalizer=a/h finalizer=b/h", "ConfigMap/o");
+        assert!(progress.observe(seen("ConfigMap/o finalizer=a/h finalizer=b/h terminating"), after(1)));
+        assert!(progress.observe(seen("ConfigMap/o finalizer=b/h terminating"), after(2)));
+        for old in
+            ["ConfigMap/o finalizer=a/h finalizer=b/h", "ConfigMap/o finalizer=a/h finalizer=b/h terminating"]
+        {
+            assert!(!progress.observe(seen(old), after(3)));
+            assert!(!progress.observe(seen("ConfigMap/o finalizer=b/h terminating"), after(4)));
+        }
+        assert_eq!(progress.last_change(), after(2));
+    }
+
+    #[test]
+    fn a_fresh_list_that_shows_an_object_outweighs_a_name_that_another_bears() {
+        let mut progress = follow("ConfigMap/o", "ConfigMap/o");
+        assert!(progress.observe(seen("ConfigMap/o uid=other"), after(1)));
+        assert!(progress.is_complete());
+        progress.is_there(&"ConfigMap/o".into());
+        assert_eq!((progress.is_complete(), progress.remaining().count()), (false, 1));
+    }
+
+    #[test]
+    fn who_gets_another_living_owner_or_loses_all_is_spared_with_all_that_hangs_on_it() {
+        let text = "ConfigMap/o\nConfigMap/k\nSecret/a <- ConfigMap/o\nSecret/b <- Secret/a\nSecret/c <- ConfigMap/o";
+        let mut progress = follow(text, "ConfigMap/o");
+        progress.observe(Observation::Gone("ConfigMap/o".into()), after(1));
+        assert_eq!(progress.remaining().count(), 3);
+        progress.observe(seen("Secret/c"), after(2));
+        progress.observe(seen("Secret/a <- ConfigMap/k@ConfigMap/k"), after(2));
+        let unknown = progress.unknown_owners();
+        assert_eq!(unknown.len(), 1);
+        progress.looked_up(unknown[0].0.uid.clone(), true);
+        let saved: Vec<&str> = progress.saved().map(|object| object.name.as_str()).collect();
+        assert_eq!((saved, progress.is_complete()), (vec!["a", "b", "c"], true));
+        progress.observe(seen("Secret/b terminating <- Secret/a@Secret/a"), after(3));
+        assert!(!progress.is_complete(), "somebody else deletes it");
+        progress.observe(Observation::Gone("Secret/b".into()), after(3));
+        assert!(progress.is_complete());
+    }
+
+    #[test]
+    fn who_gets_an_owner_that_is_not_there_goes_all_the_same() {
+        let mut progress = follow("ConfigMap/o\nSecret/a <- ConfigMap/o", "ConfigMap/o");
+        progress.observe(Observation::Gone("ConfigMap/o".into()), after(1));
+        progress.observe(seen("Secret/a <- ConfigMap/n@nobody"), after(2));
+        progress.looked_up("nobody".into(), false);
+        assert_eq!((progress.is_complete(), progress.unknown_owners().len()), (false, 0));
     }
 
     #[test]

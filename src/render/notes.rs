@@ -56,6 +56,13 @@ pub fn write_joined(out: &mut impl io::Write, look: Look, object: &Object) -> io
     Line::new().plain(text).write(out, look)
 }
 
+/// The answer to a DELETE did not come, or leaves open whether it was accepted: the object is looked at.
+pub fn write_unclear(out: &mut impl io::Write, look: Look, object: &Object, words: &str) -> io::Result<()> {
+    let text =
+        format!("no clear answer to the DELETE of {}: {words}; looking at it", object.reference().short());
+    Line::new().plain(text).write(out, look)
+}
+
 /// What the server put into `Warning` headers of its answer to a DELETE.
 pub fn write_server_warnings(out: &mut impl io::Write, look: Look, warnings: &[String]) -> io::Result<()> {
     warnings.iter().try_for_each(|warning| Line::new().plain(format!("Warning: {warning}")).write(out, look))

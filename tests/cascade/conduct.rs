@@ -1,14 +1,18 @@
 //! The tool's own conduct: rights that are missing, Ctrl-C, a reader that goes away, hostile texts.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use control_plane::{Webhook, webhook};
+use control_plane::{Webhook, Written, webhook};
 use serde_json::{Value, json};
 
 use crate::contract;
 use crate::delete::{delete, is_untouched};
+use crate::invariants::Begun;
+use crate::reliability::holds;
 use crate::support::{HOLD, Run, World, names};
 
 /// Gives the user `limited` these rights in the test's namespace, and waits until they count.
@@ -36,23 +40,41 @@ fn rights(verbs: &[&str]) -> Value {
     json!([{ "apiGroups": [""], "resources": ["configmaps"], "verbs": verbs }])
 }
 
+/// Runs that have begun and not ended, by process id.
+static BEGUN: Mutex<BTreeMap<u32, Begun>> = Mutex::new(BTreeMap::new());
+
 /// Starts the plugin and does not wait for it.
 pub fn start(world: &World, user: Option<&str>, arguments: &[&str]) -> Child {
-    let mut command = world.command(arguments);
-    if let Some(user) = user {
-        command.env("KUBECONFIG", world.plane().kubeconfig_for(user).unwrap());
-    }
-    command.spawn().unwrap()
+    launch(world, world.command_as(user.unwrap_or("admin"), arguments))
 }
 
-/// Waits for its end.
+/// Starts this command of [`World::command`] and does not wait for it.
+pub fn launch(world: &World, mut command: Command) -> Child {
+    let child = command.spawn().unwrap();
+    BEGUN.lock().unwrap().insert(child.id(), Begun::of(world.plane(), &command));
+    child
+}
+
+/// What a run that has not ended has written until now.
+pub fn written(child: &Child) -> Vec<Written> {
+    let begun = BEGUN.lock().unwrap().get(&child.id()).cloned();
+    begun.expect("a run that was launched").written()
+}
+
+/// Waits for its end, and checks what holds after every run.
+#[track_caller]
 pub fn end(child: Child) -> Run {
+    let begun = BEGUN.lock().unwrap().remove(&child.id());
     let output = child.wait_with_output().unwrap();
-    Run {
+    let run = Run {
         code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),
+    };
+    if let Some(begun) = begun {
+        begun.check(&run);
     }
+    run
 }
 
 /// Waits until this appears on standard error; what follows there is not read any more.
@@ -68,7 +90,15 @@ pub fn until_said(child: &mut Child, text: &str) -> String {
 }
 
 pub fn interrupt(child: &Child) {
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    signal(child, "-INT");
+}
+
+pub fn terminate(child: &Child) {
+    signal(child, "-TERM");
+}
+
+fn signal(child: &Child, name: &str) {
+    assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
 }
 
 // Rights.
@@ -81,10 +111,7 @@ fn who_may_get_and_delete_but_not_list_or_watch_gets_an_end() {
     world.thing("ConfigMap", "unseen", &["ConfigMap/own!"], &[]);
     bind(&world, rights(&["get", "delete"]));
     let arguments = ["delete", "cm/own", "--policy", "foreground", "--yes", "-o", "json", "--timeout", "30s"];
-    let run = world.cascade_as("limited", &arguments).expect(0);
-    let result = run.json();
-    contract::result(&result);
-    assert_eq!(result["outcome"], "complete-with-gaps");
+    let result = holds("no-list", world.cascade_as("limited", &arguments));
     assert_eq!(names(&result["deleted"]), ["ConfigMap/own"]);
     let gaps = result["gaps"].as_array().unwrap();
     assert!(gaps.iter().any(|gap| gap["resource"] == "configmaps" && gap["reason"] == "Forbidden"));
@@ -108,9 +135,7 @@ fn who_may_list_but_not_watch_polls() {
     let child = start(&world, Some("limited"), &arguments);
     world.until("it is under way", || !is_untouched(&world, "ConfigMap/dependent"));
     world.free("ConfigMap/dependent");
-    let run = end(child).expect(0);
-    let result = run.json();
-    contract::result(&result);
+    let result = holds("no-watch", end(child));
     assert_eq!(names(&result["deleted"]), ["ConfigMap/dependent", "ConfigMap/own"]);
 }
 
@@ -123,10 +148,8 @@ fn who_loses_the_right_to_look_is_told_that_the_end_is_not_verified() {
     let child = start(&world, Some("limited"), &["delete", "cm/own", "--yes", "-o", "json"]);
     world.until("it is under way", || !is_untouched(&world, "ConfigMap/own"));
     world.kubectl().run(&["-n", &world.namespace, "delete", "rolebinding", "some"]).unwrap();
-    let run = end(child).expect(3);
-    let result = run.json();
-    contract::result(&result);
-    assert_eq!((&result["outcome"], &result["deleted"]), (&json!("unverified"), &json!([])));
+    let result = holds("right-lost", end(child));
+    assert_eq!(result["deleted"], json!([]));
     assert_eq!(names(&result["remaining"]), ["ConfigMap/own"]);
     assert!(result["gaps"].as_array().unwrap().iter().any(|gap| gap["resource"] == "configmaps"));
     world.free("ConfigMap/own");

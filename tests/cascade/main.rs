@@ -21,17 +21,21 @@ mod diagnosis_state;
 mod examples;
 mod examples_readme;
 mod faults;
+mod fire;
 mod forecast;
 #[cfg(unix)]
 mod hostile;
+mod invariants;
 mod keep;
 #[cfg(unix)]
 mod pty;
 mod release;
+mod reliability;
 mod rights;
 mod showing_offline;
 mod showing_tree;
 mod showing_warnings;
+mod soak;
 mod support;
 mod targets;
 mod tree;

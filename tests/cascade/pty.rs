@@ -6,12 +6,14 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use control_plane::ControlPlane;
 use pty_process::Size;
 use pty_process::blocking::{Command, Pty, open};
 use serde_json::json;
 
 use crate::delete::is_untouched;
-use crate::support::{HOLD, PATIENCE, World};
+use crate::invariants::Begun;
+use crate::support::{HOLD, PATIENCE, Run, World};
 
 /// The plugin with a terminal of its own.
 struct Terminal {
@@ -19,6 +21,7 @@ struct Terminal {
     child: Child,
     seen: Arc<(Mutex<Vec<u8>>, Condvar)>,
     reader: JoinHandle<()>,
+    begun: Begun,
 }
 
 impl Terminal {
@@ -61,7 +64,8 @@ impl Terminal {
                 shared.1.notify_all();
             }
         });
-        Self { pty, child, seen, reader }
+        let begun = Begun::of(ControlPlane::shared(), like);
+        Self { pty, child, seen, reader, begun }
     }
 
     fn output(&self) -> String {
@@ -89,6 +93,7 @@ impl Terminal {
         let code = self.child.wait().unwrap().code().unwrap_or(-1);
         self.reader.join().unwrap();
         let output = String::from_utf8_lossy(&self.seen.0.lock().unwrap()).into_owned();
+        self.begun.check(&Run { code, stdout: output.clone(), stderr: String::new() });
         (code, output)
     }
 }

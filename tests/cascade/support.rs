@@ -6,9 +6,11 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use control_plane::{ControlPlane, Kubectl, eventually};
+use control_plane::{ControlPlane, Kubectl, Proxy, eventually};
 use kubectl_cascade::model::command::quote;
 use serde_json::{Value, json};
+
+use crate::invariants::Begun;
 
 /// How long a test waits for something that must happen.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -49,8 +51,8 @@ impl Run {
     }
 }
 
-/// The path of a kind's collection in a namespace, by `Kind`.
-fn collection(kind: &str, namespace: &str) -> String {
+/// The path of a kind's collection in a namespace, by `Kind`; none for a kind that nobody here knows.
+pub fn collection(kind: &str, namespace: &str) -> Option<String> {
     let (root, plural) = match kind {
         "ConfigMap" => ("api/v1", "configmaps"),
         "Secret" => ("api/v1", "secrets"),
@@ -58,11 +60,11 @@ fn collection(kind: &str, namespace: &str) -> String {
         "Service" => ("api/v1", "services"),
         "ServiceAccount" => ("api/v1", "serviceaccounts"),
         "PersistentVolumeClaim" => ("api/v1", "persistentvolumeclaims"),
-        "Namespace" => return "/api/v1/namespaces".to_owned(),
-        "Node" => return "/api/v1/nodes".to_owned(),
-        "ClusterRole" => return "/apis/rbac.authorization.k8s.io/v1/clusterroles".to_owned(),
+        "Namespace" => return Some("/api/v1/namespaces".to_owned()),
+        "Node" => return Some("/api/v1/nodes".to_owned()),
+        "ClusterRole" => return Some("/apis/rbac.authorization.k8s.io/v1/clusterroles".to_owned()),
         "CustomResourceDefinition" => {
-            return "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned();
+            return Some("/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned());
         }
         "Job" => ("apis/batch/v1", "jobs"),
         "CronJob" => ("apis/batch/v1", "cronjobs"),
@@ -72,9 +74,14 @@ fn collection(kind: &str, namespace: &str) -> String {
         "Lease" => ("apis/coordination.k8s.io/v1", "leases"),
         "Role" => ("apis/rbac.authorization.k8s.io/v1", "roles"),
         "RoleBinding" => ("apis/rbac.authorization.k8s.io/v1", "rolebindings"),
-        other => panic!("support knows no kind {other}"),
+        _ => return None,
     };
-    format!("/{root}/namespaces/{namespace}/{plural}")
+    Some(format!("/{root}/namespaces/{namespace}/{plural}"))
+}
+
+#[track_caller]
+fn known(kind: &str, namespace: &str) -> String {
+    collection(kind, namespace).unwrap_or_else(|| panic!("support knows no kind {kind}"))
 }
 
 fn api_version(kind: &str) -> &'static str {
@@ -148,7 +155,7 @@ impl World {
     pub fn create_in(&self, namespace: &str, kind: &str, mut body: Value) -> Value {
         body["apiVersion"] = json!(api_version(kind));
         body["kind"] = json!(kind);
-        let path = collection(kind, namespace);
+        let path = known(kind, namespace);
         match self.plane.api() {
             Ok(api) => api.create(&path, &body).unwrap_or_else(|error| panic!("{error}")),
             Err(_) => {
@@ -208,7 +215,7 @@ impl World {
     #[track_caller]
     pub fn get(&self, name: &str) -> Option<Value> {
         let (kind, own_name) = name.split_once('/').unwrap();
-        let path = format!("{}/{own_name}", collection(kind, &self.namespace));
+        let path = format!("{}/{own_name}", known(kind, &self.namespace));
         match self.plane.api() {
             Ok(api) => api.get(&path).unwrap_or_else(|error| panic!("{error}")),
             Err(_) => self
@@ -245,7 +252,7 @@ impl World {
     #[track_caller]
     pub fn delete_raw(&self, name: &str, options: &Value) -> u16 {
         let (kind, own_name) = name.split_once('/').unwrap();
-        let path = format!("{}/{own_name}", collection(kind, &self.namespace));
+        let path = format!("{}/{own_name}", known(kind, &self.namespace));
         let mut body = options.clone();
         body["apiVersion"] = json!("v1");
         body["kind"] = json!("DeleteOptions");
@@ -270,16 +277,15 @@ impl World {
     }
 
     /// Runs the plugin in this namespace as admin, without a terminal.
+    #[track_caller]
     pub fn cascade(&self, arguments: &[&str]) -> Run {
         self.finish(self.command(arguments))
     }
 
     /// Runs it as a user of the control plane without rights but those that the test bound.
+    #[track_caller]
     pub fn cascade_as(&self, user: &str, arguments: &[&str]) -> Run {
-        let kubeconfig = self.plane.kubeconfig_for(user).unwrap_or_else(|error| panic!("{error}"));
-        let mut command = self.command(arguments);
-        command.env("KUBECONFIG", kubeconfig);
-        self.finish(command)
+        self.finish(self.command_as(user, arguments))
     }
 
     /// Runs it on a terminal of its own, where somebody waits for this prompt and then types. What is seen there,
@@ -322,31 +328,53 @@ impl World {
                 keyboard.write_all(keys().as_bytes()).unwrap();
             }
         }
-        Run {
+        let run = Run {
             code: child.wait().unwrap().code().unwrap_or(-1),
             stdout: String::from_utf8_lossy(&seen).into_owned(),
             stderr: String::new(),
-        }
+        };
+        Begun::of(self.plane, &plain).check(&run);
+        run
     }
 
-    /// The plugin with these arguments, `-n` and a clean environment, not yet run.
+    /// The plugin with these arguments, `-n` and a clean environment, not yet run. Its kubeconfig is the admin's, with
+    /// a token of this run's own, by which the audit log tells what it has written.
     pub fn command(&self, arguments: &[&str]) -> Command {
+        self.command_as("admin", arguments)
+    }
+
+    /// The same as another user.
+    pub fn command_as(&self, user: &str, arguments: &[&str]) -> Command {
+        let run = self.plane.run_as(user).unwrap_or_else(|error| panic!("{error}"));
         let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-cascade"));
         command.args(arguments).args(["-n", &self.namespace]);
         command.env_clear().envs(self.kubectl().environment());
+        command.env("KUBECONFIG", run.kubeconfig);
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("LC_ALL", "C.UTF-8");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
-    /// Runs it to its end.
+    /// The plugin with these arguments, whose way to the API server leads through a proxy.
+    pub fn command_through(&self, proxy: &Proxy, arguments: &[&str]) -> Command {
+        let run = self.plane.run_as("admin").unwrap_or_else(|error| panic!("{error}"));
+        let kubeconfig = proxy.kubeconfig(&run).unwrap_or_else(|error| panic!("{error}"));
+        let mut command = self.command(arguments);
+        command.env("KUBECONFIG", kubeconfig);
+        command
+    }
+
+    /// Runs it to its end, and checks what holds after every run.
+    #[track_caller]
     pub fn finish(&self, mut command: Command) -> Run {
         let output = command.output().unwrap();
-        Run {
+        let run = Run {
             code: output.status.code().unwrap_or(-1),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
+        };
+        Begun::of(self.plane, &command).check(&run);
+        run
     }
 }
 

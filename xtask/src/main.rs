@@ -1,4 +1,4 @@
-//! What a contributor runs: `cargo xtask test`, `demo`, `bench`, `docs`, `fuzz-forecast`, `pictures`, `dist`.
+//! What a contributor runs: `cargo xtask test`, `demo`, `bench`, `docs`, `fuzz-forecast`, `soak`, `pictures`, `dist`.
 
 #[cfg(unix)]
 mod demo;
@@ -6,6 +6,7 @@ mod dist;
 mod fuzz;
 #[cfg(unix)]
 mod pictures;
+mod soak;
 mod steps;
 
 use std::io::{self, Write as _};
@@ -46,6 +47,8 @@ enum Task {
     Dist(dist::Arguments),
     /// Compare the forecast with the real collector on random ownership graphs.
     FuzzForecast(fuzz::Arguments),
+    /// Delete random cascades under random faults, and check that every run keeps its word.
+    Soak(soak::Arguments),
     /// Measure the plugin on a control plane of its own; `--help` after `--` tells what.
     Bench {
         /// Handed to the benchmark.
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Task::Pictures => pictures::run(),
         Task::Dist(arguments) => dist::run(&arguments),
         Task::FuzzForecast(arguments) => fuzz::run(&arguments),
+        Task::Soak(arguments) => soak::run(&arguments),
         Task::Bench { arguments } => steps::bench(&arguments),
     };
     match outcome {

@@ -67,6 +67,11 @@ impl Api {
         if answer.status / 100 == 2 { Ok(answer.body) } else { Err(answer.refusal("POST", path)) }
     }
 
+    /// Where the API server is, and how to trust it.
+    pub(crate) fn way(&self) -> (SocketAddr, Arc<ClientConfig>) {
+        (self.address, Arc::clone(&self.trust))
+    }
+
     /// Whether `/readyz` says that the server is ready. One that cannot be reached is not.
     pub(crate) fn ready(&self) -> bool {
         self.send("GET", "/readyz", None).is_ok_and(|answer| answer.status == 200)

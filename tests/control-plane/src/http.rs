@@ -10,7 +10,8 @@ const LARGEST_BODY: usize = 64 << 20;
 pub(crate) struct Message {
     /// The request line or the status line.
     pub(crate) first_line: String,
-    headers: Vec<(String, String)>,
+    /// The headers, by lower-case name.
+    pub(crate) headers: Vec<(String, String)>,
     /// The decoded body.
     pub(crate) body: Vec<u8>,
 }
@@ -71,7 +72,7 @@ fn read_exactly(from: &mut impl BufRead, length: usize, into: &mut Vec<u8>) -> i
 }
 
 /// One line without its end; empty at the end of the stream, too.
-fn read_line(from: &mut impl BufRead) -> io::Result<String> {
+pub(crate) fn read_line(from: &mut impl BufRead) -> io::Result<String> {
     let mut line = String::new();
     from.take(64 << 10).read_line(&mut line)?;
     line.truncate(line.trim_end_matches(['\r', '\n']).len());

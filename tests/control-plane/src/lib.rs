@@ -24,6 +24,8 @@
 #[cfg(unix)]
 mod aggregated;
 mod api;
+#[cfg(unix)]
+mod audit;
 mod build;
 #[cfg(unix)]
 mod certificates;
@@ -36,6 +38,8 @@ mod kubectl;
 #[cfg(unix)]
 mod plane;
 #[cfg(unix)]
+pub mod proxy;
+#[cfg(unix)]
 mod supervisor;
 #[cfg(unix)]
 pub mod webhook;
@@ -43,12 +47,16 @@ pub mod webhook;
 #[cfg(unix)]
 pub use aggregated::AggregatedApi;
 pub use api::{Answer, Api};
+#[cfg(unix)]
+pub use audit::Written;
 pub use build::{Binaries, KUBERNETES, binaries, krew, kubernetes, target, workspace};
 pub use error::Error;
 #[cfg(unix)]
 pub use kubectl::Kubectl;
 #[cfg(unix)]
-pub use plane::{Component, ControlPlane, Options, SIMULATED_NODE, eventually};
+pub use plane::{Component, ControlPlane, Options, Run, SIMULATED_NODE, eventually};
+#[cfg(unix)]
+pub use proxy::{Asked, Fault, Proxy};
 #[cfg(unix)]
 pub use webhook::{Decision, Webhook};
 

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
 use crate::api::Api;
+use crate::audit::{self, Written};
 use crate::build::{self, Binaries};
 use crate::certificates::{self, Serving};
 use crate::error::Error;
@@ -45,6 +47,9 @@ pub enum Component {
     ApiServer,
     /// kube-controller-manager, which runs the garbage collector.
     ControllerManager,
+    /// A second kube-controller-manager, which waits until the first one no longer leads. Started only by
+    /// [`ControlPlane::start_component`].
+    StandbyControllerManager,
     /// kube-scheduler.
     Scheduler,
     /// kwok, which plays the kubelet of [`SIMULATED_NODE`].
@@ -52,18 +57,26 @@ pub enum Component {
 }
 
 impl Component {
-    /// Every component, in the order in which they start.
+    /// Every component that a control plane starts with, in the order in which they start.
     pub const ALL: [Self; 5] =
         [Self::Etcd, Self::ApiServer, Self::ControllerManager, Self::Scheduler, Self::Kwok];
 
-    /// The name of its program.
+    /// Its name: that of its log and, but for the standby, of its program.
     pub fn name(self) -> &'static str {
         match self {
             Self::Etcd => "etcd",
             Self::ApiServer => "kube-apiserver",
             Self::ControllerManager => "kube-controller-manager",
+            Self::StandbyControllerManager => "standby-kube-controller-manager",
             Self::Scheduler => "kube-scheduler",
             Self::Kwok => "kwok",
+        }
+    }
+
+    fn program(self) -> &'static str {
+        match self {
+            Self::StandbyControllerManager => Self::ControllerManager.name(),
+            other => other.name(),
         }
     }
 }
@@ -78,6 +91,8 @@ pub struct Options {
     pub flags: Vec<(Component, String)>,
     /// Users without any right beyond `system:authenticated`, for tests that bind roles to them.
     pub users: Vec<String>,
+    /// How many runs of a program under test can be told apart; see [`ControlPlane::run_as`].
+    pub runs: usize,
     /// Components that are not started.
     pub without: BTreeSet<Component>,
     /// Whether there is a Node that kwok plays.
@@ -91,6 +106,7 @@ impl Default for Options {
             fast_lease: false,
             flags: Vec::new(),
             users: vec!["limited".to_owned()],
+            runs: 2000,
             without: BTreeSet::new(),
             simulated_node: true,
         }
@@ -155,6 +171,33 @@ struct Own {
     authority: String,
     /// The admin's.
     api: Api,
+    /// What all tokens of runs begin with.
+    secret: String,
+    runs: AtomicUsize,
+    audit: Mutex<audit::Log>,
+}
+
+/// One run of a program under test, with a token of its own, so that the audit log tells what it has written.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Names it in the audit log; empty where there is none.
+    pub id: String,
+    /// Its kubeconfig.
+    pub kubeconfig: PathBuf,
+    user: String,
+    token: String,
+}
+
+impl Run {
+    /// A kubeconfig for this run and another way to the API server.
+    pub fn kubeconfig_for(&self, url: &str, authority: &str) -> Value {
+        kubeconfig(url, authority, &self.user, &self.token)
+    }
+
+    /// Its bearer token.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
 }
 
 struct Ports {
@@ -230,7 +273,9 @@ impl ControlPlane {
         let (private, public) = certificates::service_account_keys()?;
         files.write("service-account.key", &private)?;
         files.write("service-account.pub", &public)?;
-        let tokens = files.write_users(options, &ports.url(), &serving.authority)?;
+        let secret = random_token()?;
+        let tokens = files.write_users(options, &ports.url(), &serving.authority, &secret)?;
+        files.write("audit-policy.json", &audit::policy().to_string())?;
         files.write_stages(binaries)?;
 
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, ports.api));
@@ -246,6 +291,9 @@ impl ControlPlane {
                 options: options.clone(),
                 authority: serving.authority.clone(),
                 api: Api::new(address, serving.client()?, tokens["admin"].clone()),
+                secret,
+                runs: AtomicUsize::new(0),
+                audit: Mutex::new(audit::Log::new(folder.join("audit.log"))),
                 folder,
                 ports,
             })),
@@ -282,6 +330,48 @@ impl ControlPlane {
                     .map_err(Error::doing("kubectl config view printed no JSON"))?;
                 config["users"][0]["user"]["as"] = user.into();
                 Files { folder: folder.path() }.write(&format!("{user}.kubeconfig"), &config.to_string())
+            }
+        }
+    }
+
+    /// A new run of a program under test, as `admin` or one of [`Options::users`]: the same user and rights, under a
+    /// token of its own. In a cluster that somebody else runs, that user's kubeconfig.
+    ///
+    /// # Errors
+    /// When there is no such user, or there were as many runs as [`Options::runs`] allows.
+    pub fn run_as(&self, user: &str) -> Result<Run, Error> {
+        let Cluster::Own(own) = &self.cluster else {
+            let kubeconfig = match user {
+                "admin" => self.kubeconfig_path().to_path_buf(),
+                user => self.kubeconfig_for(user)?,
+            };
+            return Ok(Run { id: String::new(), kubeconfig, user: user.to_owned(), token: String::new() });
+        };
+        if user != "admin" {
+            self.kubeconfig_for(user)?;
+        }
+        let number = own.runs.fetch_add(1, Ordering::Relaxed);
+        if number >= own.options.runs {
+            return Err(Error::new(format!("there were {number} runs, and tokens for no more"))
+                .with_hint("raise Options::runs"));
+        }
+        let (id, token) = (run_id(number), run_token(&own.secret, user, number));
+        let text = kubeconfig(&own.ports.url(), &own.authority, user, &token).to_string();
+        let kubeconfig = Files { folder: &own.folder }.write(&format!("{id}.kubeconfig"), &text)?;
+        Ok(Run { id, kubeconfig, user: user.to_owned(), token })
+    }
+
+    /// What a run has written until now, in order; see [`ControlPlane::run_as`]. Empty in a cluster that somebody else
+    /// runs.
+    ///
+    /// # Errors
+    /// When the audit log cannot be read.
+    pub fn written_by(&self, run: &str) -> Result<Vec<Written>, Error> {
+        match &self.cluster {
+            Cluster::External(_) => Ok(Vec::new()),
+            Cluster::Own(own) => {
+                let mut log = own.audit.lock().unwrap_or_else(PoisonError::into_inner);
+                log.of(run).map_err(Error::doing("cannot read the audit log"))
             }
         }
     }
@@ -341,7 +431,7 @@ impl ControlPlane {
     /// # Errors
     /// When somebody else runs this cluster.
     pub fn bin(&self, component: Component) -> Result<PathBuf, Error> {
-        Ok(self.own()?.binaries.path(component.name()))
+        Ok(self.own()?.binaries.path(component.program()))
     }
 
     /// The file that a component's output is appended to.
@@ -494,7 +584,7 @@ impl Own {
             // Left by one that was killed; nobody need wait until it expires. Absent most often.
             self.api.send("DELETE", LEASE, None)?;
         }
-        let program = self.binaries.path(component.name());
+        let program = self.binaries.path(component.program());
         let arguments = self.arguments(component);
         self.supervisor().launch(component.name(), program, arguments, self.log(component))?;
         Ok(())
@@ -530,7 +620,7 @@ impl Own {
                 Ok(Some(lease)) if lease["spec"]["holderIdentity"].as_str().is_some_and(|who| !who.is_empty())
             ),
             // They need no more than the API server, and do not tell.
-            Component::Scheduler | Component::Kwok => true,
+            Component::StandbyControllerManager | Component::Scheduler | Component::Kwok => true,
         }
     }
 
@@ -570,8 +660,10 @@ impl Own {
                 "--disable-admission-plugins=ServiceAccount".to_owned(),
                 "--allow-privileged=true".to_owned(),
                 "--profiling=false".to_owned(),
+                format!("--audit-policy-file={}", file("audit-policy.json")),
+                format!("--audit-log-path={}", file("audit.log")),
             ],
-            Component::ControllerManager => {
+            Component::ControllerManager | Component::StandbyControllerManager => {
                 let mut arguments = vec![
                     kubeconfig("system:kube-controller-manager"),
                     "--use-service-account-credentials=true".to_owned(),
@@ -604,7 +696,7 @@ impl Own {
                 arguments
             }
         };
-        let extra = self.options.flags.iter().filter(|(to, _)| *to == component);
+        let extra = self.options.flags.iter().filter(|(to, _)| to.program() == component.program());
         arguments.extend(extra.map(|(_, flag)| flag.clone()));
         arguments
     }
@@ -631,6 +723,7 @@ impl Files<'_> {
         options: &Options,
         url: &str,
         authority: &str,
+        secret: &str,
     ) -> Result<BTreeMap<String, String>, Error> {
         let mut groups = BTreeMap::from([
             ("admin", "system:masters"),
@@ -645,6 +738,14 @@ impl Files<'_> {
         for (user, group) in groups {
             let token = random_token()?;
             lines.push_str(&format!("{token},{user},{user},\"{group}\"\n"));
+            // Each server keeps its one token; whoever tests something may run it often.
+            let runs = if user.starts_with("system:") || user == "kwok" { 0 } else { options.runs };
+            let groups = [group, audit::GROUP].into_iter().filter(|group| !group.is_empty());
+            let groups = groups.collect::<Vec<_>>().join(",");
+            for number in 0..runs {
+                let (token, id) = (run_token(secret, user, number), run_id(number));
+                lines.push_str(&format!("{token},{user},{id},\"{groups}\"\n"));
+            }
             let config = kubeconfig(url, authority, user, &token);
             self.write(&format!("{user}.kubeconfig"), &config.to_string())?;
             tokens.insert(user.to_owned(), token);
@@ -711,6 +812,14 @@ fn simulated_node() -> Value {
             "labels": { "kubernetes.io/hostname": SIMULATED_NODE, "kubernetes.io/os": "linux" }
         }
     })
+}
+
+fn run_id(number: usize) -> String {
+    format!("run-{number}")
+}
+
+fn run_token(secret: &str, user: &str, number: usize) -> String {
+    format!("{secret}-{user}-{number}")
 }
 
 /// A bearer token that other users of this machine cannot guess.
