@@ -14,7 +14,7 @@ use super::protobuf::{MAGIC, PROTOBUF};
 use super::request::Request;
 use super::testing::{Reply, Server};
 use super::wire::{DecodedList, ListReader};
-use super::{discovery, saved};
+use super::{columns, discovery, saved};
 use crate::model::command::Caller;
 use crate::model::forecast::forecast;
 use crate::model::graph::OwnerGraph;
@@ -446,4 +446,24 @@ fn what_is_broken_above_is_read_where_it_is_whole() {
         assert_eq!((told.len(), refused), (events, true), "{told:?}");
     }
     assert_eq!(saved::read("file", &saved_cluster().to_string(), None).unwrap().snapshot.objects.len(), 9);
+}
+
+proptest! {
+    #![proptest_config(cases(100))]
+
+    #[test]
+    fn a_broken_table_gives_columns_or_none(
+        table in broken(json!({
+            "kind": "Table", "columnDefinitions": [{"name": "Name"}, {"name": "Ready"}, {"name": "Status"}],
+            "rows": [{"cells": ["p", "1/1", "Running"], "object": {"metadata": {"name": "p", "uid": "Pod/p"}}},
+                     {"cells": ["q", 1, null]}],
+        })),
+    ) {
+        let objects = snapshot("Pod/p").objects;
+        let found = runtime().block_on(async {
+            let server = Server::start(vec![Reply::Whole(200, vec![], table.into_bytes())]);
+            columns::columns(&server.cluster().await, &[&objects[0]]).await
+        });
+        prop_assert!(found.keys().all(|uid| *uid == objects[0].uid));
+    }
 }

@@ -295,6 +295,32 @@ fn hostile_names_are_shown_harmlessly_named_exactly_and_never_run() {
     free_roles(&world);
 }
 
+/// On a terminal our own sequences move the cursor and colour; none of theirs does.
+#[test]
+fn hostile_names_do_nothing_to_a_terminal() {
+    let world = World::new("hostile-terminal");
+    hostile_roles(&world);
+    // More of them would be shown as one line.
+    let worst = "number in (6,7,8,9,10,11,17)";
+    let delete = ["delete", "role", "-l", worst, "--stall-timeout", "2s"];
+    for (arguments, keys, code) in [
+        (&delete[..], "n\n", 4),
+        (&delete, "y\n", 3),
+        (&["tree", "role", "-l", worst, "--color", "always"], "", 0),
+        (&["diagnose", "--observe", "100ms"], "", 3),
+    ] {
+        let run = world.typed(arguments, "[y/N]", keys).expect(code);
+        let text = &run.stdout;
+        assert!(text.contains("line\\nbreak") && text.contains("日本語"), "{arguments:?}: {text}");
+        for sequence in
+            ["\u{1b}]", "\u{1b}[2J", "\u{7}", "\u{9b}", "\u{202e}", "\u{2066}", "\u{feff}", "\u{200b}", "\t"]
+        {
+            assert!(!text.contains(sequence), "{arguments:?}: {sequence:?} in {text:?}");
+        }
+    }
+    free_roles(&world);
+}
+
 #[test]
 fn one_hostile_name_is_released_by_the_very_command_that_is_suggested() {
     let world = World::new("hostile-release");
