@@ -49,6 +49,10 @@ async fn ask(cluster: &Cluster, question: &Question) -> Reply {
         Question::Get(path) => reply(cluster.send(Request::get(path.clone())).await),
         Question::Table(path) => reply(cluster.send(Request::get(path.clone()).accept(TABLE)).await),
         Question::Lease(path) => lease(cluster, path).await,
+        Question::Touch(path) => {
+            let request = Request::new(Method::PATCH, format!("{path}?dryRun=All"));
+            reply(cluster.send(request.body(MERGE_PATCH, &json!({}))).await)
+        }
         Question::Delete { subject, identity } => {
             if let Some(not_asked) = no_dry_run(cluster, &subject.resource).await {
                 return not_asked;

@@ -115,6 +115,8 @@ pub enum Question {
         /// As whom.
         identity: Identity,
     },
+    /// Dry-run an UPDATE of this path that changes nothing: does admission let its owner write it?
+    Touch(String),
     /// Dry-run a background DELETE with the UID as precondition (reference P3, P9).
     Delete {
         /// Of which object.
@@ -184,6 +186,7 @@ impl Question {
             Self::RemoveFinalizer { subject, finalizer, identity } => {
                 format!("dry run: PATCH {} without finalizer {finalizer}{}", subject.path(), by(identity))
             }
+            Self::Touch(path) => format!("dry run: PATCH {path} without a change"),
             Self::Delete { subject, identity } => {
                 format!("dry run: DELETE {}{}", subject.path(), by(identity))
             }

@@ -620,3 +620,64 @@ fn a_finalizer_of_a_served_group_and_one_that_only_looks_like_it() {
     paste(&world, commands(finding).last().unwrap()).expect(0);
     world.until("the definition is gone", || world.kubectl().run(&["get", "crd", &name]).is_err());
 }
+
+/// It was told to give the controller of claims time with a ConfigMap, and to give the Job controller rights on it.
+#[test]
+fn a_well_known_finalizer_on_an_object_of_another_kind() {
+    let world = World::new("known");
+    for (name, finalizer) in [
+        ("a", "kubernetes.io/pvc-protection"),
+        ("b", "batch.kubernetes.io/job-tracking"),
+        ("c", "service.kubernetes.io/load-balancer-cleanup"),
+    ] {
+        world.thing("ConfigMap", name, &[], &[finalizer]);
+        let object = format!("ConfigMap/{name}");
+        delete(&world, &object, BACKGROUND);
+        let document = diagnose(&world, &[&format!("cm/{name}")], 3);
+        let finding = only(&document);
+        assert_finding(finding, "finalizer-held", "proven", &[&object]);
+        assert!(
+            finding["summary"].as_str().unwrap().contains("nobody is known to serve it here"),
+            "{finding:#}"
+        );
+        paste(&world, commands(finding)[0]).expect(0);
+        world.gone(&object);
+    }
+}
+
+/// Its node back, or force, was said to be the end of it.
+#[test]
+fn a_pod_without_a_kubelet_that_keeps_a_refused_finalizer_and_a_held_dependent() {
+    let world = World::new("everything");
+    let node = world.bare_node();
+    world.pod("p", Some(&node), &[], &[HOLD]);
+    world.thing("Secret", "s", &["Pod/p!"], &[HOLD]);
+    let webhook = Webhook::start(webhook::deny("not now")).unwrap();
+    let name = format!("everything.{}.test", world.namespace);
+    let registered =
+        Registered::new(&world, &[webhook.validating(&name, &world.namespace, &["UPDATE"], &["pods"])]);
+    registered.until_update_refused("pod/p");
+    delete(&world, "Pod/p", r#"{"propagationPolicy":"Foreground","gracePeriodSeconds":1}"#);
+    until_held(&world, "Secret/s", &[HOLD]);
+    thread::sleep(Duration::from_secs(2));
+    let document = diagnose(&world, &["pod/p"], 3);
+    let findings = document["findings"].as_array().unwrap();
+    assert_eq!(findings.len(), 2, "{document:#}");
+    assert_finding(&findings[0], "finalizer-held", "proven", &["Pod/p", "Secret/s"]);
+    assert_finding(&findings[1], "node-unreachable", "proven", &["Pod/p"]);
+    assert_eq!(also(&findings[1]), ["admission-denied"]);
+    assert!(!remedies(&findings[1]).contains("ends by itself"), "{document:#}");
+    assert!(
+        remedies(&findings[1]).contains("that alone does not help, since example.test/hold is left"),
+        "{document:#}"
+    );
+    // One after the other.
+    paste(&world, commands(&findings[0]).last().unwrap()).expect(0);
+    world.gone("Secret/s");
+    let force = commands(&findings[1]).into_iter().find(|command| command.contains("--force")).unwrap();
+    paste(&world, &format!("{force} --wait=false")).expect(0);
+    registered.remove();
+    let document = diagnose(&world, &["pod/p"], 3);
+    paste(&world, commands(only(&document)).last().unwrap()).expect(0);
+    world.gone("Pod/p");
+}

@@ -384,3 +384,32 @@ fn an_etcd_without_space_refuses_what_would_free_an_object() {
     world.gone("ConfigMap/c");
     world.cascade(&["delete", "cm/live", "--yes", "--timeout", "20s"]).expect(0);
 }
+
+/// A webhook on every kind, whose server is gone: the controller manager could not renew its Lease, and ended. It was
+/// called down, as if it were to blame.
+#[test]
+fn a_dead_webhook_on_leases_ends_the_controller_manager() {
+    let options = Options { fast_lease: true, ..Options::default() };
+    let world = World::on(plane(options), "leases");
+    world.thing("ConfigMap", "c", &[], &[]);
+    let webhook = Webhook::start(|_: &Value| Decision::Allow).unwrap();
+    let configuration =
+        webhook.validating("everything.example.test", "kube-system", &["CREATE", "UPDATE"], &["*"]);
+    drop(webhook);
+    let registered = Registered::new(&world, &[configuration]);
+    world.until("the controller manager has ended", || {
+        world.plane().pid(Component::ControllerManager).unwrap().is_none()
+    });
+    delete(&world, "ConfigMap/c", FOREGROUND);
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    let document = diagnose(&world, &["cm/c"], 3);
+    let finding = only(&document);
+    assert_finding(finding, "admission-unreachable", "proven", &["ConfigMap/c"]);
+    assert_eq!(finding["also"], json!(["collector-down"]));
+    assert_eq!(finding["by"]["configuration"], "everything.example.test", "{finding:#}");
+    assert_evidence(finding, "failed calling webhook \"everything.example.test\"");
+    // The repair: it leads again, and collects.
+    registered.remove();
+    world.plane().start_component(Component::ControllerManager).unwrap();
+    world.gone("ConfigMap/c");
+}

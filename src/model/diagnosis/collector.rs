@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::admission::Refused;
+use super::admission::{Refused, cause_of};
 use super::candidate::Suspects;
 use super::inquiry::{Inquiry, span};
 use super::reading::{Reading, is_put_back, read};
 use super::{Actor, Cause, Evidence, Finding, Probing, Remedy, Verdict};
 use crate::model::facts::{Identity, Question, Reply, Subject};
-use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, ObjectRef, Timestamp};
+use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, ObjectRef, Timestamp, Uid};
 
 /// The Lease that the leading controller manager renews every few seconds (reference P6).
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
@@ -123,6 +123,61 @@ impl<'a> Inquiry<'a> {
         if let Some(remedy) = self.background_on_target(chain) {
             finding.remedies.push(remedy);
         }
+        Some(finding)
+    }
+
+    /// The controller manager ends when it cannot renew its Lease, and cannot while admission refuses that: webhooks on
+    /// every kind, whose server is gone, do.
+    fn refused_lease(&mut self, chain: &[ObjectRef], leaf: &ObjectRef) -> Option<Finding> {
+        let question = Question::Touch(LEASE.to_owned());
+        let (reading, reply) = self.probe(&question)?;
+        let (cause, mut actor) = cause_of(&reading)?;
+        let lease = ObjectRef {
+            api_version: "coordination.k8s.io/v1".to_owned(),
+            kind: "Lease".to_owned(),
+            namespace: Some("kube-system".to_owned()),
+            name: "kube-controller-manager".to_owned(),
+            uid: Uid::from(""),
+        };
+        let mut command = None;
+        if let Some(webhook) = &actor.webhook {
+            match self.configurations(webhook, &lease, "UPDATE").as_slice() {
+                [(kind, name)] => {
+                    command =
+                        Some(self.cluster_command("kubectl get", &[&format!("{kind}/{name}"), "-o", "yaml"]));
+                    actor.configuration = Some(name.clone());
+                }
+                several => actor.candidates = several.iter().map(|(_, name)| name.clone()).collect(),
+            }
+        }
+        let who = match (&actor.webhook, &actor.policy) {
+            (Some(webhook), _) if cause == Cause::AdmissionUnreachable => {
+                format!("the webhook {webhook} cannot be called")
+            }
+            (Some(webhook), _) => format!("the webhook {webhook} refuses it"),
+            (_, Some(policy)) => format!("the policy {policy} refuses it"),
+            _ => "the server refuses it".to_owned(),
+        };
+        let mut finding = Finding::new(
+            cause,
+            Verdict::Proven,
+            chain,
+            leaf,
+            format!(
+                "{} waits for the garbage collector, and kube-controller-manager cannot renew its Lease: {who}",
+                leaf.short()
+            ),
+        );
+        finding.also(Cause::CollectorDown);
+        finding.evidence(question.source(), reply.trouble().unwrap_or_default());
+        finding.remedies.push(Remedy {
+            command,
+            text: "let the UPDATE of Leases in kube-system pass: exempt that namespace, or bring the server that is asked \
+                   back; then kube-controller-manager leads again, once it is started again where nobody does so"
+                .to_owned(),
+            risk: None,
+        });
+        finding.by = Some(actor);
         Some(finding)
     }
 
@@ -363,6 +418,10 @@ impl<'a> Inquiry<'a> {
                 && let Some(finding) = self.canary(index, chain, &leaf, what)
                 && finding.cause == Cause::StorageFull
             {
+                return finding;
+            }
+            if let Some(mut finding) = self.refused_lease(chain, &leaf) {
+                finding.evidence(format!("GET {LEASE}"), text.clone());
                 return finding;
             }
             let mut finding = down(

@@ -31,6 +31,8 @@ const LOAD_BALANCER: &str = "service.kubernetes.io/load-balancer-cleanup";
 pub struct Known {
     /// The finalizer; of the drivers' ones there are many.
     name: &'static str,
+    /// On which kind; on others nobody serves it.
+    kind: &'static str,
     /// Who removes it.
     pub server: &'static str,
     /// What for.
@@ -42,48 +44,56 @@ pub struct Known {
 const KNOWN: [Known; 8] = [
     Known {
         name: JOB_TRACKING,
+        kind: "Pod",
         server: "the Job controller of the controller manager",
         waits_for: "the Pod to be counted for its Job",
         leaves: "a Job that still runs may count this Pod wrongly",
     },
     Known {
         name: CLAIM_PROTECTION,
+        kind: "PersistentVolumeClaim",
         server: "the PVC protection controller of the controller manager",
         waits_for: "every scheduled Pod that mounts the claim to be deleted, finished ones too",
         leaves: "a Pod may lose its storage while it runs",
     },
     Known {
         name: VOLUME_PROTECTION,
+        kind: "PersistentVolume",
         server: "the PV protection controller of the controller manager",
         waits_for: "the volume to be no longer bound to a claim",
         leaves: "a claim may lose its volume",
     },
     Known {
         name: LOAD_BALANCER,
+        kind: "Service",
         server: "the cloud controller manager",
         waits_for: "the cloud load balancer to be deleted",
         leaves: "the cloud load balancer may stay and cost money: check it there first",
     },
     Known {
         name: "networking.k8s.io/service-cidr-finalizer",
+        kind: "ServiceCIDR",
         server: "the ServiceCIDR controller of the controller manager",
         waits_for: "no IPAddress of the range to be in use",
         leaves: "Services may hold addresses outside every range",
     },
     Known {
         name: "resource.kubernetes.io/delete-protection",
+        kind: "ResourceClaim",
         server: "the resource claim controller of the controller manager",
         waits_for: "the claim to be unreserved and deallocated",
         leaves: "a device may stay allocated",
     },
     Known {
         name: "scheduling.k8s.io/podgroup-protection",
+        kind: "PodGroup",
         server: "the Pod group controller of the controller manager",
         waits_for: "the Pods of the group to be gone",
         leaves: "its Pods lose their group",
     },
     Known {
         name: "kubernetes.io/vac-protection",
+        kind: "VolumeAttributesClass",
         server: "the VolumeAttributesClass protection controller of the controller manager",
         waits_for: "no claim or volume to use the class",
         leaves: "claims name a class that does not exist",
@@ -93,6 +103,7 @@ const KNOWN: [Known; 8] = [
 /// The finalizers of the drivers of volumes.
 const OF_DRIVERS: Known = Known {
     name: "",
+    kind: "",
     server: "the driver of the volume",
     waits_for: "the disk, or its attachment to a machine, to be released",
     leaves: "the disk, or its attachment to a machine, stays and costs money",
@@ -183,7 +194,8 @@ impl Inquiry<'_> {
             finalizer: finalizer.to_owned(),
             identity,
         };
-        let tried = if finalizer == JOB_TRACKING {
+        let is_served = known(finalizer).is_none_or(|known| known.kind == leaf.kind);
+        let tried = if finalizer == JOB_TRACKING && is_served {
             self.try_as(Identity::JobController, question)
         } else {
             self.try_as_some_controller(question)
@@ -199,6 +211,7 @@ impl Inquiry<'_> {
         }
         let notes = tried.map(|tried| tried.notes).unwrap_or_default();
         let special = match finalizer {
+            _ if !is_served => None,
             JOB_TRACKING => Some(self.job_tracking(index, chain)),
             CLAIM_PROTECTION => self.claim_in_use(index, chain),
             VOLUME_PROTECTION => self.volume_bound(index, chain),
@@ -250,9 +263,20 @@ impl Inquiry<'_> {
         let mut finding = Finding::new(Cause::FinalizerHeld, Verdict::Proven, chain, &leaf, String::new())
             .by(Actor::default());
         match known(finalizer) {
+            // A known name on an object of another kind: nobody looks for it there.
+            Some(known) if known.kind != leaf.kind => {
+                finding.summary = format!(
+                    "{} has waited {age}: {} removes the finalizer {finalizer} from objects of kind {} alone, and nobody is \
+                     known to serve it here{blocking}",
+                    leaf.short(),
+                    known.server,
+                    known.kind
+                );
+                finding.remedies.extend(self.remove_finalizer(index, finalizer));
+            }
             Some(known) => {
                 finding.summary = format!(
-                    "{} has waited {age} for {}, which removes the finalizer {finalizer} after {}{blocking}",
+                    "{} has waited {age} for {}, which removes the finalizer {finalizer}; it waits for {}{blocking}",
                     leaf.short(),
                     known.server,
                     known.waits_for

@@ -140,9 +140,11 @@ impl Inquiry<'_> {
                 None => finding.evidence(question.source(), "status.conditions: no condition of type Ready"),
                 Some(ready) => finding.evidence("node condition Ready", ready.to_string()),
             }
-            finding
-                .remedies
-                .push(Remedy::text(format!("bring the node {node} back: then this ends by itself")));
+            finding.remedies.push(Remedy::text(if object.foreign_finalizers().next().is_none() {
+                format!("bring the node {node} back: then this ends by itself")
+            } else {
+                format!("bring the node {node} back: its kubelet then confirms, and its finalizers remain")
+            }));
             finding.remedies.push(
                 Remedy::command(
                     self.cluster_command(
@@ -194,9 +196,17 @@ impl Inquiry<'_> {
     /// Force: the last resort for a Pod (S.3: only when the node is certainly off).
     fn force(&self, index: usize) -> Remedy {
         let object = self.graph.object(index);
+        let left: Vec<&str> = object.foreign_finalizers().collect();
         Remedy::command(
             self.command("kubectl delete", object, &["--force", "--grace-period=0"]),
-            "as the last resort take the Pod out of the API without its kubelet",
+            if left.is_empty() {
+                "as the last resort take the Pod out of the API without its kubelet".to_owned()
+            } else {
+                format!(
+                    "as the last resort no longer wait for its kubelet; that alone does not help, since {} is left, too",
+                    left.join(", ")
+                )
+            },
         )
         .risk("its containers may go on running: two copies of a StatefulSet's Pod may write to one volume")
     }
