@@ -287,6 +287,9 @@ fn a_webhook_that_refuses_all_but_dry_runs_is_named_as_one_that_may() {
 #[test]
 fn a_live_object_in_a_namespace_that_is_going_waits_with_it() {
     let world = World::new("ns-going");
+    if !world.has_since(33, "a namespace's other content waits for its Pods") {
+        return;
+    }
     world.pod("p", None, &[], &[HOLD]);
     world.thing("ConfigMap", "behind", &[], &[]);
     let name = format!("ns/{}", world.namespace);
@@ -581,7 +584,7 @@ fn a_finalizer_of_a_served_group_and_one_that_only_looks_like_it() {
         })
     };
     // A registry of the same company, and the controller itself.
-    world.create("Deployment", deployment("shop", &format!("registry.{group}/shop:1")));
+    world.create("Deployment", deployment("wares", &format!("registry.{group}/wares:1")));
     world.create(
         "Deployment",
         deployment("controller", &format!("quay.test/{}-controller:1", world.namespace)),

@@ -87,6 +87,9 @@ fn a_volume_whose_driver_has_not_released_its_disk() {
 #[test]
 fn pods_that_the_job_controller_leaves_to_somebody_else() {
     let world = World::new("tracking");
+    if !world.has_since(32, "spec.managedBy of a Job") {
+        return;
+    }
     // One of a Job that another controller manages.
     let template = json!({ "spec": {
         "restartPolicy": "Never", "containers": [{ "name": "main", "image": "example.test/i:1" }],

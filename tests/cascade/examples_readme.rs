@@ -4,6 +4,7 @@
 //!
 //! `CASCADE_WRITE_DOCS=1 cargo test --test cascade examples` writes them anew.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::{env, fs};
 
@@ -114,6 +115,11 @@ fn is_age(word: &str) -> bool {
 #[test]
 fn the_examples_of_the_readme_are_what_is_printed() {
     let plane = ControlPlane::start(Options::default().hurried()).expect("a control plane");
+    if plane.minor().unwrap() < 33 {
+        let why = "skipped: the README's examples need Kubernetes 1.33: a namespace's other content waits for its Pods\n";
+        let _ = std::io::stderr().write_all(why.as_bytes());
+        return;
+    }
     let mut readme = Readme {
         // Never dropped: the supervisor ends its servers with the tests.
         plane: Box::leak(Box::new(plane)),

@@ -69,7 +69,7 @@ fn depth_cuts_and_the_document_still_says_who_depends() {
     world.thing("ConfigMap", "mid", &["ConfigMap/top!"], &[]);
     world.thing("Secret", "leaf", &["ConfigMap/mid"], &[]);
     let names_at = |depth: &str| names(&tree(&world, &["cm/top", "--depth", depth])["objects"]);
-    assert_eq!(names_at("0"), ["ConfigMap/top"]);
+    world.cascade(&["tree", "cm/top", "--depth", "0"]).expect(2);
     assert_eq!(names_at("1"), ["ConfigMap/mid", "ConfigMap/top"]);
     assert_eq!(names_at("2"), ["ConfigMap/mid", "ConfigMap/top", "Secret/leaf"]);
     let document = tree(&world, &["cm/top", "--depth", "1"]);
