@@ -28,6 +28,8 @@ const FIRST_LOOK: Duration = Duration::from_secs(10);
 const LONGEST_LOOK: Duration = Duration::from_secs(40);
 /// The same where nothing in particular is waited for. Longer than the server's own limit there is no silence.
 const IDLE: Duration = Duration::from_secs(300);
+/// A look that costs the server much comes less often: at most this part of the time is spent on it.
+const SHARE: u32 = 60;
 /// How long one of them may take.
 const LOOK: Duration = Duration::from_secs(20);
 /// The first pause before another try; it doubles.
@@ -59,11 +61,16 @@ pub async fn watch(cluster: Cluster, scope: Scope, sender: UnboundedSender<Obser
     let (first_look, longest_look) =
         if scope.objects.is_empty() { (IDLE, IDLE) } else { (FIRST_LOOK, LONGEST_LOOK) };
     let mut silence = first_look;
+    let mut cost = Duration::ZERO;
     let mut lost = false;
     while !sender.is_closed() {
         if version.is_empty() {
+            let asked = Instant::now();
             match look(&cluster, &scope, &sender).await {
-                Ok(fresh) => version = fresh,
+                Ok(fresh) => {
+                    version = fresh;
+                    cost = asked.elapsed();
+                }
                 Err(trouble) if is_not_allowed(&trouble) => {
                     return poll(&cluster, &scope, &sender, &trouble).await;
                 }
@@ -83,7 +90,7 @@ pub async fn watch(cluster: Cluster, scope: Scope, sender: UnboundedSender<Obser
             Ok(Ended::Closed) => {}
             Ok(Ended::Silent) => {
                 // A new connection and a fresh list; nothing is lost that the old one may still have told.
-                silence = (looked * 2).min(longest_look);
+                silence = (looked * 2).min(longest_look.max(cost * SHARE).min(IDLE));
                 version.clear();
                 continue;
             }

@@ -11,6 +11,7 @@ use super::ending::{self, words};
 use super::interrupt::Interrupt;
 use super::manifest::{self, Place};
 use super::question;
+use super::sending::leaves_open;
 use super::session::Session;
 use super::subject;
 use crate::cli::ReleaseArgs;
@@ -336,12 +337,27 @@ async fn remove(session: &Session, object: &Object, finalizer: &str) -> Result<(
             Ok(())
         }
         Err(trouble) if trouble.is_not_found() || patch::is_test_failure(&trouble) => Err(changed(object)),
-        Err(Trouble::NoAnswer { message, hint }) => {
-            let failure =
-                Failure::error(format!("{message}; whether the finalizer was removed is not known"));
-            Err(hint.into_iter().fold(failure, Failure::hint))
-        }
+        Err(trouble) if leaves_open(&trouble) => was_removed(session, object, finalizer, trouble).await,
         Err(trouble) => Err(Failure { kind: FailureKind::Refused, ..Failure::from(trouble) }),
+    }
+}
+
+/// The answer to the patch did not come, or leaves open what became of it: the object tells.
+async fn was_removed(
+    session: &Session,
+    object: &Object,
+    finalizer: &str,
+    trouble: Trouble,
+) -> Result<(), Failure> {
+    let namespace = object.namespace.as_deref();
+    match metadata::get(&session.cluster, &object.resource, namespace, &object.name).await {
+        Ok(Some(now)) if now.uid == object.uid && now.has_finalizer(finalizer) => Err(Failure::from(trouble)),
+        Ok(_) => Ok(()),
+        Err(_) => {
+            let failure = Failure::from(trouble);
+            let message = format!("{}; whether the finalizer was removed is not known", failure.message);
+            Err(Failure { message, ..failure })
+        }
     }
 }
 

@@ -335,8 +335,12 @@ impl Progress {
         let hangs = |uid: &Uid| self.doomed.contains_key(uid) || self.later.contains_key(uid);
         if self.later.contains_key(&object.uid) || object.owners.iter().any(|owner| hangs(&owner.uid)) {
             self.made.entry(object.uid.clone()).or_insert_with(|| object.reference());
+            let mut owners = object.owners.iter();
+            let spared = object.owners.is_empty() || owners.any(|owner| self.lives(&owner.uid) == Some(true));
             self.later.insert(object.uid.clone(), object);
-            self.reconsider();
+            if spared {
+                self.reconsider();
+            }
         }
     }
 

@@ -135,7 +135,10 @@ fn a_delete_that_takes_too_long_is_looked_at() {
 fn a_delete_that_the_server_refuses_for_its_own_reasons_is_an_error_and_changes_nothing() {
     for (id, fault) in [
         ("delete-500", Fault::refusal(500, "InternalError", "the disk is on fire")),
-        ("delete-429-always", Fault::refusal(429, "TooManyRequests", "the disk is on fire")),
+        (
+            "delete-429-always",
+            Fault::refusal(429, "TooManyRequests", "the disk is on fire").header("Retry-After", "60"),
+        ),
     ] {
         let fire = Fire::new(&format!("fire-{id}"));
         fire.pair(&[]);
@@ -162,6 +165,23 @@ fn a_busy_server_is_asked_again_when_it_wants() {
     let result = holds("delete-429", fire.run(&[]));
     assert_eq!(names(&result["deleted"]), BOTH);
     assert!(since.elapsed() >= Duration::from_secs(2), "{:?}", since.elapsed());
+}
+
+#[test]
+fn a_patch_whose_answer_is_lost_is_looked_at() {
+    let fire = Fire::new("fire-release");
+    fire.world.thing("ConfigMap", "own", &[], &[HOLD]);
+    fire.world.delete_raw("ConfigMap/own", &json!({}));
+    let arguments = ["release", "cm/own", "-o", "json"];
+    let digest = fire.world.cascade(&arguments).expect(4).json()["digest"].as_str().unwrap().to_owned();
+    let sent = |asked: &Asked| asked.method == "PATCH" && !asked.path.contains("dryRun");
+    fire.proxy.once(sent, Fault::CutAnswer);
+    let arguments = [&arguments[..], &["--confirm", &digest]].concat();
+    let run = fire.world.finish(fire.world.command_through(&fire.proxy, &arguments));
+    assert_eq!(run.json()["applied"], true, "{run:#?}");
+    holds("release-answer-cut", run);
+    assert_eq!(fire.proxy.count(sent), 1);
+    fire.world.gone("ConfigMap/own");
 }
 
 // Lists.
@@ -620,6 +640,22 @@ fn a_signal_before_the_delete_deletes_nothing_and_says_so() {
         assert_eq!(result["remaining"], json!([]));
         assert!(is_untouched(&fire.world, "ConfigMap/own"));
     }
+}
+
+#[test]
+fn a_signal_before_a_wait_has_begun_says_that_the_deletion_goes_on() {
+    let fire = Fire::new("fire-signal-early");
+    fire.world.thing("ConfigMap", "own", &[], &[HOLD]);
+    fire.world.delete_raw("ConfigMap/own", &json!({}));
+    fire.proxy.always(proxy::list("secrets"), Fault::Swallow);
+    let command = fire.world.command_through(&fire.proxy, &["wait", "cm/own", "-o", "json"]);
+    let child = launch(&fire.world, command);
+    fire.world.until("it reads", || fire.proxy.count(proxy::list("secrets")) > 0);
+    terminate(&child);
+    let run = end(child);
+    assert!(run.stderr.contains("goes on without us"), "{}", run.stderr);
+    holds("interrupt-wait-early", run);
+    fire.world.free("ConfigMap/own");
 }
 
 #[test]
