@@ -302,7 +302,9 @@ fn the_name_typed_on_a_terminal_confirms_and_nothing_else_does() {
         "db\n"
     });
     let run = run.expect(0);
-    assert!(run.stdout.contains(&format!("Remove {HOLD} from ConfigMap/db in namespace")), "{}", run.stdout);
+    // The question is wrapped to the terminal.
+    let words = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains(&format!("Remove {HOLD} from ConfigMap/db in namespace")), "{}", run.stdout);
     assert!(run.stdout.contains("and ConfigMap/db is gone"), "{}", run.stdout);
     world.gone("ConfigMap/db");
 }
