@@ -23,6 +23,7 @@
 
 #[cfg(unix)]
 mod aggregated;
+#[cfg(unix)]
 mod api;
 #[cfg(unix)]
 mod audit;
@@ -32,6 +33,7 @@ mod certificates;
 mod error;
 #[cfg(unix)]
 mod http;
+#[cfg(unix)]
 mod https;
 #[cfg(unix)]
 mod kubectl;
@@ -46,6 +48,7 @@ pub mod webhook;
 
 #[cfg(unix)]
 pub use aggregated::AggregatedApi;
+#[cfg(unix)]
 pub use api::{Answer, Api};
 #[cfg(unix)]
 pub use audit::Written;
