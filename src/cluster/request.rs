@@ -33,8 +33,10 @@ const LONGEST_OWN_PAUSE: Duration = Duration::from_secs(3);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// How often a read is sent at most while connections break.
 const BROKEN_TRIES: u32 = 3;
-/// The same for what much hangs on: 13 s, in which a server can be replaced.
-const PATIENT_TRIES: u32 = 7;
+/// The same for what much hangs on: 17 s, in which a server can be replaced.
+const PATIENT_TRIES: u32 = 12;
+/// The longest pause between them.
+const LONGEST_BROKEN_PAUSE: Duration = Duration::from_secs(2);
 /// The pause after the first of these; doubles with each further one.
 const BROKEN_PAUSE: Duration = Duration::from_millis(200);
 /// How long a server may send nothing before we take the connection for dead, unless the user says otherwise.
@@ -300,7 +302,8 @@ impl Cluster {
                 // A server that is being replaced, or one behind a balancer that is gone.
                 Err(error) if request.may_be_broken(tried) && error::broke(&error) => {
                     drop(exchange);
-                    self.pause(request, BROKEN_PAUSE * 2u32.saturating_pow(tried - 1)).await;
+                    let pause = BROKEN_PAUSE * 2u32.saturating_pow(tried - 1);
+                    self.pause(request, pause.min(LONGEST_BROKEN_PAUSE)).await;
                     tried += 1;
                 }
                 Err(error) => return Err(self.no_answer(&error)),

@@ -6,7 +6,7 @@ use std::process::{Child, Command};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use control_plane::{Webhook, Written, webhook};
+use control_plane::{Webhook, webhook};
 use serde_json::{Value, json};
 
 use crate::contract;
@@ -55,10 +55,9 @@ pub fn launch(world: &World, mut command: Command) -> Child {
     child
 }
 
-/// What a run that has not ended has written until now.
-pub fn written(child: &Child) -> Vec<Written> {
-    let begun = BEGUN.lock().unwrap().get(&child.id()).cloned();
-    begun.expect("a run that was launched").written()
+/// What tells, also when it has ended, what a run has written.
+pub fn begun(child: &Child) -> Begun {
+    BEGUN.lock().unwrap().get(&child.id()).cloned().expect("a run that was launched")
 }
 
 /// Waits for its end, and checks what holds after every run.

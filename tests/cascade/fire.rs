@@ -13,8 +13,9 @@ use control_plane::proxy::{self, anything};
 use control_plane::{Asked, ControlPlane, Fault, Proxy};
 use serde_json::json;
 
-use crate::conduct::{end, interrupt, launch, terminate, written};
+use crate::conduct::{begun, end, interrupt, launch, terminate};
 use crate::delete::is_untouched;
+use crate::invariants::Begun;
 use crate::reliability::holds;
 use crate::support::{HOLD, Run, World, names};
 
@@ -68,8 +69,17 @@ impl Fire {
     }
 }
 
-fn deletes(child: &Child) -> usize {
-    written(child).iter().filter(|written| written.verb == "delete").count()
+fn deletes(begun: &Begun) -> usize {
+    begun.written().iter().filter(|written| written.verb == "delete").count()
+}
+
+/// Tries all cases at the same time.
+fn side_by_side<Case: Send, const N: usize>(cases: [Case; N], test: impl Fn(Case) + Sync) {
+    std::thread::scope(|scope| {
+        for case in cases {
+            scope.spawn(|| test(case));
+        }
+    });
 }
 
 const BOTH: [&str; 2] = ["ConfigMap/own", "Secret/dependent"];
@@ -90,21 +100,24 @@ fn a_delete_whose_fate_is_unclear_is_looked_at_and_never_sent_twice_blindly() {
         ("delete-504-done", Fault::refusal(504, "Timeout", "request did not complete").instead(), true),
         ("delete-503", Fault::refusal(503, "ServiceUnavailable", "not ready"), true),
     ];
-    for (id, fault, held) in cases {
+    side_by_side(cases, |(id, fault, held)| {
         let fire = Fire::new(&format!("fire-{id}"));
         fire.world.thing("ConfigMap", "own", &[], if held { &[HOLD] } else { &[] });
         fire.proxy.once(proxy::delete("configmaps"), fault);
         let child = fire.start(if id == "delete-503" { &["--policy", "foreground"] } else { &[] });
         if held {
             fire.world.until("it is under way", || !is_untouched(&fire.world, "ConfigMap/own"));
-            // Whatever it does next is seen in the log when it has ended.
             fire.world.free("ConfigMap/own");
         }
         fire.world.gone("ConfigMap/own");
-        let sent = deletes(&child);
+        let begun = begun(&child);
         let result = holds(id, end(child));
-        assert_eq!((names(&result["deleted"]), sent), (vec!["ConfigMap/own".to_owned()], 1), "{id}");
-    }
+        assert_eq!(
+            (names(&result["deleted"]), deletes(&begun)),
+            (vec!["ConfigMap/own".to_owned()], 1),
+            "{id}"
+        );
+    });
 }
 
 #[test]
@@ -350,7 +363,8 @@ fn connections_that_die_without_a_word_are_noticed() {
 #[test]
 fn without_any_event_fresh_looks_lead_to_the_end() {
     let bookmarks = |line: &str| if line.contains("BOOKMARK") { vec![line.to_owned()] } else { Vec::new() };
-    for (id, fault) in [("watch-mute", Fault::Mute(0)), ("watch-bookmarks", Fault::lines(bookmarks))] {
+    let cases = [("watch-mute", Fault::Mute(0)), ("watch-bookmarks", Fault::lines(bookmarks))];
+    side_by_side(cases, |(id, fault)| {
         let fire = Fire::new(&format!("fire-{id}"));
         fire.proxy.always(Asked::is_watch, fault);
         let child = fire.under_way(&["--stall-timeout", "10m"]);
@@ -359,7 +373,7 @@ fn without_any_event_fresh_looks_lead_to_the_end() {
         let result = holds(id, end(child));
         assert_eq!(names(&result["deleted"]), BOTH);
         assert!(since.elapsed() < Duration::from_secs(60), "{id}: {:?}", since.elapsed());
-    }
+    });
 }
 
 /// Tells every event twice, and after each all that came before it.
