@@ -351,7 +351,10 @@ async fn was_removed(
 ) -> Result<(), Failure> {
     let namespace = object.namespace.as_deref();
     match metadata::get(&session.cluster, &object.resource, namespace, &object.name).await {
-        Ok(Some(now)) if now.uid == object.uid && now.has_finalizer(finalizer) => Err(Failure::from(trouble)),
+        Ok(Some(now)) if now.uid == object.uid && now.has_finalizer(finalizer) => {
+            let kind = if trouble.code().is_some() { FailureKind::Refused } else { FailureKind::Error };
+            Err(Failure { kind, ..Failure::from(trouble) })
+        }
         Ok(_) => Ok(()),
         Err(_) => {
             let failure = Failure::from(trouble);
