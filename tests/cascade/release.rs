@@ -302,8 +302,9 @@ fn the_name_typed_on_a_terminal_confirms_and_nothing_else_does() {
         "db\n"
     });
     let run = run.expect(0);
-    // The question is wrapped to the terminal.
-    let words = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    // The question is wrapped to the terminal, each word with a style of its own.
+    let plain = run.stdout.replace("\u{1b}[1m", "").replace("\u{1b}[0m", "");
+    let words = plain.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains(&format!("Remove {HOLD} from ConfigMap/db in namespace")), "{}", run.stdout);
     assert!(run.stdout.contains("and ConfigMap/db is gone"), "{}", run.stdout);
     world.gone("ConfigMap/db");
