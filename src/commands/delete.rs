@@ -63,6 +63,11 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
             return ending::not_started(session, args.output, &subject, &plan, failure);
         }
     }
+    if !keeping.removals.is_empty()
+        && let Err(failure) = rehearse(session, &subject, &wish).await
+    {
+        return ending::not_started(session, args.output, &subject, &plan, failure);
+    }
     match interrupt.or(keep::cut(session, &subject, &keeping)).await {
         Some(Ok(())) => {}
         Some(Err(stop)) => return ending::stopped(session, args.output, &subject, &plan, stop),
@@ -109,7 +114,18 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
         view.finish();
         Some(end)
     };
-    let ended = Ended { end, following, refusals, policy: wish.policy, probing: probing(args.follow.probe) };
+    let ended = Ended {
+        end,
+        following,
+        refusals,
+        policy: wish.policy,
+        probing: probing(args.follow.probe),
+        cut: keeping
+            .removals
+            .iter()
+            .map(|removal| subject.graph.object(removal.object).reference())
+            .collect(),
+    };
     ending::finish(session, args.output, &subject, &plan, ended, &mut interrupt).await
 }
 
@@ -313,6 +329,31 @@ async fn ask_admission(
         }
     }
     Ok(refused)
+}
+
+/// `--keep` changes objects before the DELETE is sent: not for a DELETE that is sure to be refused.
+///
+/// # Errors
+/// A dry run of a DELETE is refused.
+async fn rehearse(session: &Session, subject: &Subject, wish: &Wish) -> Result<(), Failure> {
+    for target in &subject.targets {
+        let object = subject.graph.object(*target);
+        let options = DeleteOptions { policy: wish.policy, grace_seconds: wish.grace_seconds, dry_run: true };
+        match deletion::delete(&session.cluster, object, options).await {
+            Err(trouble) if ending::is_admission(&trouble) && words_of_no_dry_run(&trouble) => {}
+            Err(trouble) if ending::is_admission(&trouble) => {
+                let name = object.reference().short();
+                let words = ending::words(&trouble);
+                return Err(Failure::refused(format!(
+                    "nothing was deleted or changed: the delete of {name} would be refused: {words}"
+                ))
+                .hint("--dry-run=server shows what admission says of each target"));
+            }
+            Err(trouble) => return Err(ending::refusal(object, &trouble)),
+            Ok(_) => {}
+        }
+    }
+    Ok(())
 }
 
 /// A webhook with side effects is not asked in a dry run, and the server refuses the whole request

@@ -138,6 +138,7 @@ async fn everything(session: &Session, all_namespaces: bool) -> Result<Scene, Fa
         (Searched::namespace(name, true), own.into_iter().collect())
     };
     let graph = look(session, &catalog, &searched, known).await;
+    subject::refuse_blindness(session, &graph, "whether anything is Terminating")?;
     let in_question = |object: &&Object| {
         object.is_terminating()
             && (all_namespaces

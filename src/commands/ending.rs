@@ -39,6 +39,8 @@ pub struct Ended {
     pub policy: Policy,
     /// How far probes may go.
     pub probing: Probing,
+    /// What has lost its ownerReference by `--keep`, whatever became of the DELETE.
+    pub cut: Vec<ObjectRef>,
 }
 
 /// `--ignore-not-found`, or a selector without a match: done.
@@ -193,6 +195,12 @@ pub async fn finish(
         result.stage = Stage::Followed;
     }
     note_refused(session, &ended.refusals, &mut result).await;
+    if ended.end.is_none() && !ended.cut.is_empty() {
+        session.note(|out| notes::write_cut(out, session.stderr, &ended.cut));
+        result.orphaned.extend(ended.cut.iter().cloned());
+        result.orphaned.sort();
+        result.orphaned.dedup();
+    }
     result.findings = refusal_findings(session, &ended.refusals);
     result.findings.extend(successor_findings(session, subject, progress));
     result.gaps.extend(progress.unreadable().values().cloned());

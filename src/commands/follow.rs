@@ -5,19 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
 use super::interrupt::Interrupt;
 use crate::cluster::assist::Assistant;
 use crate::cluster::connect::Cluster;
-use crate::cluster::metadata;
+use crate::cluster::metadata::{self, Wanted};
 use crate::cluster::watch::{self, Scope};
 use crate::model::catalog::{Catalog, Gap};
 use crate::model::diagnosis::Diagnosis;
 use crate::model::forecast::Forecast;
 use crate::model::graph::OwnerGraph;
-use crate::model::object::{Object, Timestamp, Uid};
+use crate::model::object::{Object, Searched, Timestamp, Uid};
 use crate::model::progress::{Observation, Progress};
 use crate::render::progress::ProgressView;
 
@@ -29,6 +29,8 @@ const EARLY: Duration = Duration::from_secs(10);
 const SWEEPS: usize = 8;
 /// How long a sweep may take. Lists that take longer are not waited for: a time limit is a promise.
 const LONGEST_SWEEP: Duration = Duration::from_secs(15);
+/// How long the last look at everything may take.
+const LONGEST_LAST_LOOK: Duration = Duration::from_secs(60);
 /// How long a living controller may take to make its next object; a StatefulSet's takes some seconds (case C34).
 const SUCCESSION: Duration = Duration::from_secs(5);
 
@@ -74,7 +76,11 @@ pub struct Following {
     survivors: Vec<Object>,
     targets: usize,
     catalog: Catalog,
+    searched: Searched,
+    /// What could not be read before, either.
+    gaps: BTreeSet<String>,
     observations: UnboundedReceiver<Observation>,
+    sender: UnboundedSender<Observation>,
     /// How far it has come.
     pub progress: Progress,
     /// Sends the collector's deletes, where that is wanted.
@@ -104,7 +110,10 @@ impl Following {
             survivors: survivors(graph, forecast),
             targets: forecast.targets.len(),
             catalog: graph.snapshot().catalog.clone(),
+            searched: graph.snapshot().searched.clone(),
+            gaps: graph.snapshot().gaps.iter().map(qualified).collect(),
             observations,
+            sender,
             progress: Progress::new(graph, forecast, started),
             assistant: None,
             present: BTreeMap::new(),
@@ -188,7 +197,13 @@ impl Following {
                     break End::Interrupted;
                 }
                 if self.progress.is_complete() {
-                    break End::Complete;
+                    if interrupt.or(self.look_everywhere()).await.is_none() {
+                        break End::Interrupted;
+                    }
+                    if self.progress.is_complete() {
+                        break End::Complete;
+                    }
+                    continue;
                 }
             }
             match end {
@@ -362,6 +377,52 @@ impl Following {
         }
     }
 
+    /// All that was read for the forecast, once more: what was made meanwhile may be of a kind that nobody watches. What
+    /// hangs on what is gone is followed from now on, too.
+    async fn look_everywhere(&mut self) {
+        let wanted = Wanted { searched: self.searched.clone(), pods: false };
+        let mut untold = |_| {};
+        let reading = metadata::snapshot(&self.cluster, &self.catalog, &wanted, &mut untold);
+        let Ok(snapshot) = tokio::time::timeout(LONGEST_LAST_LOOK, reading).await else {
+            let everything = Gap {
+                resource: "*".to_owned(),
+                group: String::new(),
+                version: None,
+                reason: metadata::NO_ANSWER.to_owned(),
+                message: format!("no last look within {} s", LONGEST_LAST_LOOK.as_secs()),
+            };
+            self.unswept.insert("*".to_owned(), everything);
+            return;
+        };
+        for gap in snapshot.gaps.iter().filter(|gap| !self.gaps.contains(&qualified(gap))) {
+            self.unswept.insert(qualified(gap), gap.clone());
+        }
+        let may_be_collected =
+            |object: &Object| !object.owners.is_empty() && object.resource.is_collectable();
+        for object in snapshot.objects.into_iter().filter(may_be_collected) {
+            let uid = object.uid.clone();
+            let (resource, namespace) = (object.resource.clone(), object.namespace.clone());
+            self.progress.observe(Observation::Seen(Box::new(object)), self.cluster.now());
+            if !self.progress.made_later().any(|later| later.uid == uid) {
+                continue;
+            }
+            let namespace = namespace.as_deref();
+            let covered = self.scopes.iter().any(|scope| {
+                scope.resource == resource
+                    && (scope.namespace.is_none() || scope.namespace.as_deref() == namespace)
+                    && !scope.objects.is_empty()
+            });
+            if !covered {
+                let objects: Vec<Object> =
+                    self.progress.made_later().filter(|later| later.uid == uid).cloned().collect();
+                let namespace = namespace.map(str::to_owned);
+                let scope = Scope { resource, namespace, resource_version: String::new(), objects };
+                tokio::spawn(watch::watch(self.cluster.clone(), scope.clone(), self.sender.clone()));
+                self.scopes.push(scope);
+            }
+        }
+    }
+
     fn lost(&mut self, resource: &str, gap: &Gap) {
         let lost = Observation::Lost { resource: resource.to_owned(), gap: gap.clone() };
         self.progress.observe(lost, self.cluster.now());
@@ -399,6 +460,10 @@ impl Following {
 fn survivors(graph: &OwnerGraph, forecast: &Forecast) -> Vec<Object> {
     let entries = forecast.entries.iter().filter(|entry| !entry.fate.is_doomed());
     entries.map(|entry| graph.object(entry.object).clone()).collect()
+}
+
+fn qualified(gap: &Gap) -> String {
+    format!("{}.{}", gap.resource, gap.group)
 }
 
 fn slow(scope: &Scope) -> Gap {

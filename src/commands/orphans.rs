@@ -15,7 +15,6 @@ use crate::model::facts::{Facts, Question, Subject};
 use crate::model::graph::OwnerGraph;
 use crate::model::object::{Searched, Timestamp, Uid};
 use crate::model::orphan::{Orphan, Orphans, claim_candidates, claim_left_behind, orphans};
-use crate::render::gaps::write_gaps;
 use crate::render::{json, names, orphans as text};
 
 /// The collector takes well under this to delete an object whose owner has just gone.
@@ -32,23 +31,17 @@ pub async fn run(session: &Session, args: &OrphansArgs) -> Result<ExitCode, Fail
     } else {
         Searched::namespace(session.cluster.namespace(), false)
     };
-    let found = look(session, &catalog, &searched).await;
-    if found.is_blind {
-        session.note(|out| write_gaps(out, session.stderr, &found.gaps));
-        return Err(Failure::error(
-            "no kind could be read, so whether anything was left behind is not known",
-        )
-        .hint("orphans needs the right to list: see docs/rights.md"));
-    }
-    let found = confirm(session, &catalog, &searched, found).await;
+    let found = look(session, &catalog, &searched).await?;
+    let found = confirm(session, &catalog, &searched, found).await?;
     report(session.output(), args, &found, session.cluster.now())
 }
 
-async fn look(session: &Session, catalog: &Arc<Catalog>, searched: &Searched) -> Orphans {
+async fn look(session: &Session, catalog: &Arc<Catalog>, searched: &Searched) -> Result<Orphans, Failure> {
     let seen = subject::read(session, Arc::clone(catalog), Vec::new(), searched.clone(), false).await;
+    subject::refuse_blindness(session, &seen.graph, "whether anything was left behind")?;
     let mut found = orphans(&seen.graph, &session.caller);
     found.objects.extend(claims(session, &seen.graph).await);
-    found
+    Ok(found)
 }
 
 /// The claims of StatefulSets that are gone. Who made a claim shows only in the whole object.
@@ -66,15 +59,20 @@ async fn claims(session: &Session, graph: &OwnerGraph) -> Vec<Orphan> {
 
 /// An object whose owner is merely absent is usually about to be collected: only what a second look shows again was
 /// left behind.
-async fn confirm(session: &Session, catalog: &Arc<Catalog>, searched: &Searched, first: Orphans) -> Orphans {
+async fn confirm(
+    session: &Session,
+    catalog: &Arc<Catalog>,
+    searched: &Searched,
+    first: Orphans,
+) -> Result<Orphans, Failure> {
     if !first.objects.iter().any(|orphan| orphan.cause == Cause::OwnerAbsent) {
-        return first;
+        return Ok(first);
     }
     tokio::time::sleep(SECOND_LOOK).await;
     let before: BTreeSet<Uid> = first.objects.into_iter().map(|orphan| orphan.reference.uid).collect();
-    let mut again = look(session, catalog, searched).await;
+    let mut again = look(session, catalog, searched).await?;
     again.objects.retain(|orphan| before.contains(&orphan.reference.uid));
-    again
+    Ok(again)
 }
 
 /// Prints the answer.

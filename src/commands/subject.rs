@@ -14,6 +14,7 @@ use crate::model::graph::OwnerGraph;
 use crate::model::object::{FOREGROUND_FINALIZER, Object, Searched, Uid};
 use crate::model::policy::Policy;
 use crate::model::target::BareType;
+use crate::render::gaps::write_gaps;
 
 /// Whether a namespaced target needs the cluster-scoped kinds: only a foreground owner does, which a cluster-scoped
 /// dependent blocks (design section 4). Ordinary users may not list most of them.
@@ -55,6 +56,20 @@ impl Subject {
     pub fn uids(&self) -> Vec<Uid> {
         self.targets.iter().map(|target| self.graph.object(*target).uid.clone()).collect()
     }
+}
+
+/// Where not a single kind could be listed, there is no answer. `what` is not known then.
+///
+/// # Errors
+/// That is so.
+pub fn refuse_blindness(session: &Session, graph: &OwnerGraph, what: &str) -> Result<(), Failure> {
+    let snapshot = graph.snapshot();
+    if !snapshot.is_blind() {
+        return Ok(());
+    }
+    session.note(|out| write_gaps(out, session.stderr, &snapshot.gaps));
+    Err(Failure::error(format!("no kind could be read, so {what} is not known"))
+        .hint("it takes the right to list: see docs/rights.md"))
 }
 
 /// Resolves the targets, then reads everything that can hang on them.

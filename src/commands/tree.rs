@@ -7,7 +7,7 @@ use super::flags::policy;
 use super::manifest;
 use super::picture::Picture;
 use super::session::{Output, Session};
-use super::subject::{Reading, Subject, gather, needs_cluster_scoped, read};
+use super::subject::{Reading, Subject, gather, needs_cluster_scoped, read, refuse_blindness};
 use super::watching;
 use crate::cli::{TreeArgs, TreeFormat};
 use crate::cluster::{columns, details, discovery};
@@ -123,6 +123,7 @@ async fn whole_forest(
         Searched::namespace(session.cluster.namespace(), false)
     };
     let mut subject = read(session, catalog, Vec::new(), searched, policy.is_some()).await;
+    refuse_blindness(session, &subject.graph, "what is there")?;
     subject.targets = subject.graph.roots();
     if policy.is_some() {
         details::fill(&session.cluster, &mut subject.graph, &subject.targets).await;

@@ -54,6 +54,7 @@ pub async fn run(session: &Session, args: &WaitArgs) -> Result<ExitCode, Failure
         refusals: Vec::new(),
         policy,
         probing: probing(args.follow.probe),
+        cut: Vec::new(),
     };
     ending::finish(session, args.output, &subject, &plan, ended, &mut interrupt).await
 }

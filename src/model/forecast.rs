@@ -413,8 +413,12 @@ fn reason(
         Fate::Waits => match owners(&|owner, state| {
             state.is_found() && stopped.exists(owner) && stopped.is_terminating(owner)
         }) {
-            owners if owners.is_empty() => "waits until the Pods of its Namespace are gone".to_owned(),
-            owners => format!("not touched before {owners} is really gone"),
+            owners if !owners.is_empty() => format!("not touched before {owners} is really gone"),
+            // Only the first below what is Terminating waits for that itself; the others for one another.
+            _ => match owners(&|owner, state| state.is_found() && stopped.exists(owner)) {
+                owners if owners.is_empty() => "waits until the Pods of its Namespace are gone".to_owned(),
+                owners => format!("not touched before {owners} is gone"),
+            },
         },
         Fate::Kept => {
             match owners(&|owner, state| {

@@ -227,6 +227,11 @@ pub struct Searched {
 }
 
 impl Snapshot {
+    /// Whether not a single kind could be listed: then nothing is known, and least of all that nothing is there.
+    pub fn is_blind(&self) -> bool {
+        self.versions.is_empty() && !self.gaps.is_empty()
+    }
+
     /// Whether all objects of this kind in this namespace (none: everywhere, or cluster-scoped) were listed, so that
     /// one that is not among the objects is not there.
     pub fn was_listed(&self, group: &str, kind: &str, namespace: Option<&str>) -> bool {

@@ -53,8 +53,6 @@ pub struct Orphans {
     pub objects: Vec<Orphan>,
     /// Kinds that could not be read.
     pub gaps: Vec<Gap>,
-    /// Whether no kind at all could be read: then nothing is known.
-    pub is_blind: bool,
 }
 
 /// Finds what was left behind among these objects. An object that only looks so because its owner could not be read
@@ -82,8 +80,7 @@ pub fn orphans(graph: &OwnerGraph, caller: &Caller) -> Orphans {
             command: caller.command_on("kubectl delete", object, &[]),
         });
     }
-    let is_blind = snapshot.objects.is_empty() && snapshot.versions.is_empty() && !snapshot.gaps.is_empty();
-    Orphans { objects, gaps: snapshot.gaps.clone(), is_blind }
+    Orphans { objects, gaps: snapshot.gaps.clone() }
 }
 
 /// Claims that look like those of a StatefulSet that is not there any more: `TEMPLATE-STATEFULSET-ORDINAL`, without an

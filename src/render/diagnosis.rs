@@ -44,8 +44,10 @@ pub fn write_diagnosis(out: &mut impl io::Write, look: Look, diagnosis: &Diagnos
         line.write(out, look)?;
     }
     let stuck = of_state(State::Stuck).count();
-    if diagnosis.objects.is_empty() {
+    if diagnosis.objects.is_empty() && diagnosis.gaps.is_empty() {
         Line::new().styled(Role::Good, "nothing is Terminating").write(out, look)?;
+    } else if diagnosis.objects.is_empty() {
+        Line::new().styled(Role::Caution, "nothing is Terminating in what could be read").write(out, look)?;
     } else if stuck == 0 {
         Line::new().styled(Role::Good, "nothing is stuck").write(out, look)?;
     } else {

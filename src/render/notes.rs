@@ -2,9 +2,9 @@
 
 use std::io;
 
-use super::look::Look;
+use super::look::{Look, Role};
 use super::text::Line;
-use crate::model::object::Object;
+use crate::model::object::{Object, ObjectRef};
 use crate::model::policy::Policy;
 
 /// Nothing matched.
@@ -66,6 +66,13 @@ pub fn write_unclear(out: &mut impl io::Write, look: Look, object: &Object, word
 /// What the server put into `Warning` headers of its answer to a DELETE.
 pub fn write_server_warnings(out: &mut impl io::Write, look: Look, warnings: &[String]) -> io::Result<()> {
     warnings.iter().try_for_each(|warning| Line::new().plain(format!("Warning: {warning}")).write(out, look))
+}
+
+/// What `--keep` has changed, though nothing was deleted.
+pub fn write_cut(out: &mut impl io::Write, look: Look, cut: &[ObjectRef]) -> io::Result<()> {
+    let names: Vec<String> = cut.iter().map(ObjectRef::short).collect();
+    let text = format!("warning: already without the ownerReference, by --keep: {}", names.join(", "));
+    Line::new().styled(Role::Caution, text).write(out, look)
 }
 
 /// Ctrl-C, where standard output holds a document that a program reads.

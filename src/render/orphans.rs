@@ -92,7 +92,6 @@ mod tests {
                 orphan("other:Secret/s", None, Cause::OwnershipCycle),
             ],
             gaps: vec![],
-            is_blind: false,
         };
         insta::assert_snapshot!(written(|out| write_orphans(out, Look::PLAIN, &orphans, now())), @r"
         NAMESPACE   NAME            LEFT BY       CAUSE                 AGE

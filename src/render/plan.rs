@@ -62,8 +62,12 @@ fn write_counts(
     line(Role::Caution, "  of these, {} held by a finalizer", &|entry| {
         entry.held_by.iter().any(|holder| matches!(holder, Holder::Finalizer(_)))
     })?;
+    let owned = |entry: &Entry| graph.owners(entry.object).any(|(_, owner)| owner.state.is_found());
     line(Role::Caution, "  of these, {} not touched before an owner is gone", &|entry| {
-        entry.fate == Fate::Waits
+        entry.fate == Fate::Waits && owned(entry)
+    })?;
+    line(Role::Caution, "  of these, {} not touched before the Pods of the Namespace are gone", &|entry| {
+        entry.fate == Fate::Waits && !owned(entry)
     })?;
     line(Role::Good, "{} kept", &|entry| entry.fate == Fate::Kept)?;
     line(Role::Good, "{} orphaned", &|entry| entry.fate == Fate::Orphaned)?;

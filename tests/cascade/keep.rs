@@ -3,6 +3,7 @@
 use control_plane::{Webhook, webhook};
 use serde_json::{Value, json};
 
+use crate::delete::{allow_again, refuse};
 use crate::diagnosis::Registered;
 use crate::support::{HOLD, World, entry, names};
 
@@ -292,4 +293,18 @@ fn the_pod_of_a_finished_job_is_kept_with_its_logs() {
     assert_eq!(names(&result["orphaned"]), [format!("Pod/{name}")]);
     assert_eq!(result["unexpected"], json!([]));
     assert_eq!(owners(&world, &format!("Pod/{name}")), Value::Null);
+}
+
+#[test]
+fn nothing_is_cut_loose_where_the_delete_itself_would_be_refused() {
+    let world = World::new("keep-refused");
+    family(&world, "!");
+    let policy = refuse(&world, "DELETE", "", "configmaps", "ConfigMaps stay");
+    let dry = ["delete", "cm/owner", "--dry-run=server", "-o", "json"];
+    world.until("the policy is in force", || world.cascade(&dry).code == 4);
+    let run = world.cascade(&["delete", "cm/owner", "--keep", "secret/kept", "--yes"]).expect(4);
+    assert!(run.stderr.contains("nothing was deleted or changed"), "{}", run.stderr);
+    assert!(run.stderr.contains("ConfigMaps stay"), "{}", run.stderr);
+    assert_eq!(owners(&world, "Secret/kept")[0]["name"], "owner");
+    allow_again(&world, &policy);
 }

@@ -173,11 +173,14 @@ fn nothing_of_a_diagnosis_stays_unchecked_with_all_roles() {
 }
 
 #[test]
-fn where_nothing_can_be_read_nobody_knows_what_was_left_behind() {
+fn where_nothing_can_be_read_nobody_knows_what_is_there_or_was_left_behind() {
     let world = World::new("rights-none");
     world.thing("ConfigMap", "app", &[], &[]);
-    for format in [&[][..], &["-o", "json"]] {
-        let run = world.cascade_as("limited", &[&["orphans"], format].concat()).expect(1);
+    let formats = [&[][..], &["-o", "json"]];
+    for (verb, format) in
+        ["orphans", "diagnose", "tree"].iter().flat_map(|verb| formats.map(|format| (verb, format)))
+    {
+        let run = world.cascade_as("limited", &[&[*verb], format].concat()).expect(1);
         assert_eq!(run.stdout, "");
         assert!(run.stderr.contains("no kind could be read"), "{}", run.stderr);
         assert!(

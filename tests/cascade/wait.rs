@@ -129,3 +129,19 @@ fn names_of_what_went_come_one_a_line() {
     world.free("ConfigMap/own");
     assert_eq!(end(child).expect(0).stdout, "configmap/own\n");
 }
+
+/// Nobody watches a kind that the forecast did not name: a last look at everything finds it.
+#[test]
+fn a_dependent_of_a_kind_that_was_not_there_before_is_awaited_too() {
+    let world = World::new("wait-new-kind");
+    world.thing("ConfigMap", "own", &[], &[HOLD]);
+    let child = start(&world, None, &["delete", "cm/own", "--yes", "--stall-timeout", "6s", "-o", "json"]);
+    world.until("it is under way", || !is_untouched(&world, "ConfigMap/own"));
+    world.thing("Secret", "late", &["ConfigMap/own!"], &[HOLD]);
+    world.free("ConfigMap/own");
+    let result = end(child).expect(3).json();
+    contract::result(&result);
+    assert_eq!(names(&result["deleted"]), ["ConfigMap/own"], "{result:#}");
+    assert_eq!(names(&result["remaining"]), ["Secret/late"], "{result:#}");
+    world.free("Secret/late");
+}
