@@ -321,7 +321,11 @@ fn successor_findings(session: &Session, subject: &Subject, progress: &Progress)
     let pairs = progress.recreated().filter(|(was, _)| targets.contains(&was.uid));
     let finding = |(was, now): (&Object, &Object)| {
         let owner = now.owners.iter().find(|owner| owner.controller)?;
-        let owner = subject.graph.by_uid(&owner.uid).first().map(|index| subject.graph.object(*index));
+        let owner = subject
+            .graph
+            .by_uid(&owner.uid)
+            .first()
+            .map(|index| subject.graph.object(subject.graph.topmost_controller(*index)));
         diagnosis::recreated_by_owner(&was.reference(), now, owner, &session.caller)
     };
     pairs.filter_map(finding).collect()

@@ -283,7 +283,9 @@ pub(super) fn goes_anyway(
     targets: &BTreeSet<usize>,
     affected: &[usize],
 ) -> Vec<bool> {
-    let dangling: Vec<bool> = affected.iter().map(|index| machine.dangles(*index)).collect();
+    // What is Terminating already goes if it is gone in the end: its finalizers hold it whatever the collector wants.
+    let dangling: Vec<bool> =
+        affected.iter().map(|index| machine.dangles(*index) && !machine.is_terminating(*index)).collect();
     machine.settle();
     let goes =
         |(index, dangles): (&usize, bool)| (dangles || !machine.exists(*index)) && !targets.contains(index);
@@ -849,11 +851,33 @@ mod tests {
     }
 
     #[test]
+    fn what_is_terminating_with_a_finalizer_is_held_by_it_though_its_owner_is_gone_already() {
+        let text = "Namespace/x
+                    ConfigMap/stuck finalizer=a/h terminating <- ConfigMap/gone
+                    ConfigMap/free terminating finalizer=foregroundDeletion <- ConfigMap/gone
+                    ConfigMap/live <- ConfigMap/gone";
+        assert_eq!(
+            fates(text, &["Namespace/x"], Background),
+            [
+                "ConfigMap/free collected-anyway",
+                "ConfigMap/live collected-anyway",
+                "ConfigMap/stuck held [a/h]",
+                "Namespace/x held [kubernetes]"
+            ]
+        );
+        let wrong = "ConfigMap/o uid=u\nSecret/kind finalizer=a/h terminating <- Secret/o@u";
+        assert_eq!(
+            fates(wrong, &["ConfigMap/o"], Background),
+            ["ConfigMap/o deleted", "Secret/kind held [a/h]"]
+        );
+    }
+
+    #[test]
     fn references_of_the_wrong_kind_name_or_namespace_are_collected_anyway() {
         let text = "ConfigMap/o uid=u
-                    Secret/kind finalizer=a/h terminating <- Secret/o@u
-                    Secret/name finalizer=a/h terminating <- ConfigMap/other@u
-                    other:Secret/space finalizer=a/h terminating <- x:ConfigMap/o";
+                    Secret/kind finalizer=a/h <- Secret/o@u
+                    Secret/name finalizer=a/h <- ConfigMap/other@u
+                    other:Secret/space finalizer=a/h <- x:ConfigMap/o";
         let ends = fates(text, &["ConfigMap/o"], Background);
         assert_eq!(
             ends,

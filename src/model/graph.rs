@@ -225,6 +225,24 @@ impl OwnerGraph {
         returns
     }
 
+    /// The controller above all living controllers of an object that make one another again; the object itself where
+    /// it has none. A CronJob makes no Job again (`pkg/controller/cronjob/cronjob_controllerv2.go`).
+    pub fn topmost_controller(&self, index: usize) -> usize {
+        let mut seen = BTreeSet::from([index]);
+        let mut top = index;
+        loop {
+            let is_job = self.object(top).is("batch", "Job");
+            let next = self.owners(top).find_map(|(reference, resolved)| {
+                let again = reference.controller && !(is_job && reference.kind == "CronJob");
+                resolved.owner.filter(|_| again && resolved.state == OwnerState::Live)
+            });
+            match next {
+                Some(next) if seen.insert(next) => top = next,
+                _ => return top,
+            }
+        }
+    }
+
     /// [`Self::is_leaked_cycle`] of all objects at once, in linear time.
     pub fn leaked_cycles(&self) -> Vec<bool> {
         let count = self.objects().len();

@@ -1,5 +1,5 @@
-//! What earlier deletions left behind, and nothing will collect: Pods of Jobs that were deleted without a policy, and
-//! objects whose ownerReferences the collector cannot or will not act on.
+//! What earlier deletions left behind, and nothing will collect: Pods of Jobs that were deleted without a policy or
+//! with orphan, and objects whose ownerReferences the collector cannot or will not act on.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -97,10 +97,23 @@ pub fn claim_candidates(graph: &OwnerGraph) -> Vec<usize> {
                 });
                 // A living one of a fitting name keeps its claims, those of ordinals that it has no more included.
                 graph.snapshot().was_listed("apps", "StatefulSet", namespace)
+                    && graph.snapshot().was_listed("", "Pod", namespace)
+                    && !is_in_use(graph, claim)
                     && !owners.into_iter().any(|owner| stem.ends_with(&format!("-{}", owner.name)))
             })
     };
     (0..graph.objects().len()).filter(|index| candidate(graph.object(*index))).collect()
+}
+
+/// Whether a Pod of the set is still there, `SET-ORDINAL` for the claim `TEMPLATE-SET-ORDINAL`, which a set that was
+/// deleted with orphan leaves running, or any Pod that mounts the claim.
+fn is_in_use(graph: &OwnerGraph, claim: &Object) -> bool {
+    let pods = graph.objects().iter().filter(|pod| pod.is("", "Pod") && pod.namespace == claim.namespace);
+    pods.into_iter().any(|pod| {
+        let details = graph.snapshot().details.pods.get(&pod.uid);
+        ordinal_stem(&format!("-{}", pod.name)).is_some() && claim.name.ends_with(&format!("-{}", pod.name))
+            || details.is_some_and(|details| details.claims.contains(&claim.name))
+    })
 }
 
 /// A claim that a controller of the controller manager made: without an owner, that can only be the StatefulSet
@@ -277,13 +290,18 @@ mod tests {
             StatefulSet/web
             PersistentVolumeClaim/data-db-0
             PersistentVolumeClaim/data-web-1
-            PersistentVolumeClaim/scratch-0";
+            PersistentVolumeClaim/scratch-0
+            PersistentVolumeClaim/data-orphaned-0
+            PersistentVolumeClaim/data-orphaned-1
+            Pod/orphaned-0
+            PersistentVolumeClaim/data-lent-0
+            Pod/any claim=data-lent-0";
         let graph = graph(text);
         let names = claim_candidates(&graph)
             .iter()
             .map(|index| graph.object(*index).name.clone())
             .collect::<Vec<_>>();
-        assert_eq!(names, ["data-db-0"]);
+        assert_eq!(names, ["data-db-0", "data-orphaned-1"]);
         let claim = graph.object(claim_candidates(&graph)[0]);
         let whole = |manager: &str| {
             serde_json::json!({ "metadata": { "uid": claim.uid, "managedFields": [

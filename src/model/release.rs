@@ -123,7 +123,33 @@ fn look_hint(object: &Object, caller: &Caller) -> String {
 fn never(object: &Object, finalizer: &str, caller: &Caller) -> Option<(String, Refusal)> {
     let short = object.reference().short();
     let is_definition = object.is("apiextensions.k8s.io", "CustomResourceDefinition");
+    let is_live = !object.is_terminating();
+    let diagnose =
+        |text: &str| vec![Remedy::command(caller.command_on("kubectl cascade diagnose", object, &[]), text)];
     let (leaves, reason, remedies) = match finalizer {
+        FOREGROUND_FINALIZER | ORPHAN_FINALIZER if is_live => (
+            "nothing: it is not being deleted",
+            format!(
+                "{short} is not being deleted, and {finalizer} does nothing until it is; it holds nothing, and the policy of \
+                 a delete outranks it"
+            ),
+            Vec::new(),
+        ),
+        DEFINITION_FINALIZER if is_definition && is_live => (
+            "instances in etcd that nobody can reach, once it is deleted",
+            format!(
+                "{short} is not being deleted; when it is, the API server removes {finalizer} as soon as no instance is left"
+            ),
+            diagnose("see what would hold it if it were deleted"),
+        ),
+        NAMESPACE_FINALIZER if object.is("", "Namespace") && is_live => (
+            "objects in etcd that nobody can reach, once it is deleted",
+            format!(
+                "{short} is not being deleted; when it is, the namespace controller removes {finalizer} from its \
+                 spec.finalizers as soon as the namespace is empty"
+            ),
+            diagnose("see what would hold it if it were deleted"),
+        ),
         FOREGROUND_FINALIZER => (
             "dependents that should have gone first",
             format!(
@@ -138,61 +164,47 @@ fn never(object: &Object, finalizer: &str, caller: &Caller) -> Option<(String, R
             "nothing: the dependents that still refer to it would be deleted, which the orphan policy was to prevent",
             format!(
                 "the garbage collector removes {finalizer} when every dependent of {short} has lost its reference; \
-                 without it the rest of them would be deleted"
+                 without it, by whatever way, the collector deletes every dependent that still refers to it"
             ),
-            vec![
-                Remedy::command(
-                    caller.command_on("kubectl cascade diagnose", object, &[]),
-                    "see which dependent still refers to it, and why",
-                ),
-                with_policy(object, "background", caller).risk(
-                    "the dependents that still refer to it are deleted; save those that should stay with --keep",
-                ),
-            ],
+            diagnose("see which dependent still refers to it, and why; let the collector finish"),
         ),
         DEFINITION_FINALIZER if is_definition => (
             "instances in etcd that nobody can reach, and that come back when the definition is created again",
             format!(
                 "the API server removes {finalizer} as soon as no instance is left; what holds {short} is an instance"
             ),
-            vec![Remedy::command(
-                caller.command_on("kubectl cascade diagnose", object, &[]),
-                "see which instances are left, and what holds them",
-            )],
+            diagnose("see which instances are left, and what holds them"),
         ),
         NAMESPACE_FINALIZER if object.is("", "Namespace") => (
             "objects in etcd that nobody can reach, and that come back when a namespace of that name is created again",
             format!(
-                "the namespace controller removes {finalizer} as soon as the namespace is empty; what holds {short} is \
+                "the namespace controller removes {finalizer} from spec.finalizers as soon as the namespace is empty; what holds {short} is \
                  in it, or an API that does not answer"
             ),
-            vec![Remedy::command(
-                caller.command_on("kubectl cascade diagnose", object, &[]),
-                "see what is left in it, and what holds that",
-            )],
+            diagnose("see what is left in it, and what holds that"),
         ),
         _ => return None,
     };
-    let evidence = Evidence {
+    // What a Namespace has in spec.finalizers is not among them, and was not read.
+    let evidence = object.has_finalizer(finalizer).then(|| Evidence {
         source: format!("metadata.finalizers of {short}"),
         text: Value::from(object.finalizers.clone()).to_string(),
-    };
-    let refusal = Refusal { by: None, reason, evidence: vec![evidence], remedies };
+    });
+    let refusal = Refusal { by: None, reason, evidence: evidence.into_iter().collect(), remedies };
     Some((leaves.to_owned(), refusal))
 }
 
-/// Deleting (again) with another policy. A Pod that waits for its kubelet takes a policy only together with a shorter
+/// Deleting a Terminating object again with another policy. A Pod that waits for its kubelet takes a policy only together with a shorter
 /// grace period (reference C.4).
 fn with_policy(object: &Object, policy: &str, caller: &Caller) -> Remedy {
     let mut rest = vec!["--policy", policy];
-    let waits = object.is("", "Pod") && object.is_terminating() && object.grace_seconds.unwrap_or(0) > 1;
+    let waits = object.is("", "Pod") && object.grace_seconds.unwrap_or(0) > 1;
     if waits {
         rest.extend(["--grace-period", "1"]);
     }
-    let again = if object.is_terminating() { " again" } else { "" };
     Remedy::command(
         caller.command_on("kubectl cascade delete", object, &rest),
-        format!("delete it{again} with the {policy} policy"),
+        format!("delete it again with the {policy} policy"),
     )
 }
 
@@ -333,14 +345,23 @@ mod tests {
             ["kubectl cascade delete -n x configmap/a --policy background"]
         );
         let orphan = refusal("ConfigMap/a terminating finalizer=orphan", None);
-        assert_eq!(
-            commands(&orphan),
-            [
-                "kubectl cascade diagnose -n x configmap/a",
-                "kubectl cascade delete -n x configmap/a --policy background"
-            ]
-        );
-        assert!(orphan.remedies[1].risk.as_ref().unwrap().contains("--keep"));
+        // A delete in background would delete the very dependents that should stay.
+        assert_eq!(commands(&orphan), ["kubectl cascade diagnose -n x configmap/a"]);
+        assert!(orphan.reason.contains("deletes every dependent"));
+    }
+
+    #[test]
+    fn what_is_not_being_deleted_is_held_by_nothing_and_no_delete_is_offered() {
+        for finalizer in ["foregroundDeletion", "orphan"] {
+            let live = refusal(&format!("ConfigMap/a finalizer={finalizer}"), None);
+            assert!(live.reason.starts_with("ConfigMap/a is not being deleted"), "{}", live.reason);
+            assert_eq!(live.remedies, []);
+        }
+        let namespace = refusal("Namespace/a spec=kubernetes", Some("kubernetes"));
+        assert!(namespace.reason.starts_with("Namespace/a is not being deleted"), "{}", namespace.reason);
+        assert!(namespace.reason.contains("spec.finalizers"));
+        assert_eq!(namespace.evidence, []);
+        assert_eq!(commands(&namespace), ["kubectl cascade diagnose namespace/a"]);
     }
 
     #[test]

@@ -11,10 +11,16 @@ use super::policy::{DeleteWish, Policy};
 /// So many names stand in one sentence.
 const MOST_NAMES: usize = 3;
 
+/// The Namespaces that the server's admission never lets anybody delete
+/// (`apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go`; the list is given by
+/// `pkg/kubeapiserver/options/admission.go`).
+const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+
 /// The warnings of a forecast, in the order of their weight.
 pub fn warnings(graph: &OwnerGraph, forecast: &Forecast, wish: DeleteWish) -> Vec<Warning> {
     let fates = forecast.entries.iter().map(|entry| (entry.object, entry.fate)).collect();
     let mut plan = Plan { graph, forecast, wish, fates, warnings: Vec::new() };
+    plan.immortal_namespaces();
     plan.what_is_created_again();
     plan.wishes_that_are_dropped();
     plan.finalizers_that_protect_no_dependents();
@@ -73,9 +79,23 @@ impl Plan<'_> {
         self.graph.snapshot().details.pods.get(&self.graph.object(index).uid)
     }
 
+    /// The server refuses their DELETE: nothing of the forecast comes true.
+    fn immortal_namespaces(&mut self) {
+        for target in self.forecast.targets.clone() {
+            let object = self.graph.object(target);
+            if object.is("", "Namespace") && IMMORTAL.contains(&object.name.as_str()) {
+                let message = format!(
+                    "the server never lets {} be deleted: it will refuse, and nothing goes",
+                    self.short(target)
+                );
+                self.warn("namespace-immortal", message, Some(target));
+            }
+        }
+    }
+
     /// A living controller makes another one as soon as this one is gone (reference G11).
     fn what_is_created_again(&mut self) {
-        let mut controlled: BTreeMap<(String, Again), Vec<usize>> = BTreeMap::new();
+        let mut controlled: BTreeMap<(String, Again, String), Vec<usize>> = BTreeMap::new();
         for target in &self.forecast.targets {
             let object = self.graph.object(*target);
             let finished = self.pod(*target).is_some_and(|pod| pod.finished);
@@ -95,19 +115,26 @@ impl Plan<'_> {
                     _ => continue,
                 };
                 let owner = format!("{}/{}", reference.kind, reference.name);
-                controlled.entry((owner, again)).or_default().push(*target);
+                // To delete a controller that another one makes again helps nothing.
+                let top = resolved.owner.map(|owner| self.graph.topmost_controller(owner));
+                let above = match top.filter(|top| Some(*top) != resolved.owner && !self.is_doomed(*top)) {
+                    Some(top) => format!("{}, which controls that, instead", self.short(top)),
+                    None => "that instead".to_owned(),
+                };
+                controlled.entry((owner, again, above)).or_default().push(*target);
             }
         }
-        for ((owner, again), targets) in controlled {
+        for ((owner, again, instead), targets) in controlled {
             let one = targets.len() == 1;
             let (is, it) = if one { ("is", "it") } else { ("are", "they") };
             let end = match again {
                 Again::AtOnce => {
-                    format!("which is alive: {it} will be created again; delete that instead")
+                    format!("which is alive: {it} will be created again; delete {instead}")
                 }
                 Again::OnSchedule => {
-                    "which is alive: it starts new Jobs on its schedule; delete that instead to stop them"
-                        .to_owned()
+                    format!(
+                        "which is alive: it starts new Jobs on its schedule; delete {instead} to stop them"
+                    )
                 }
                 Again::Perhaps => {
                     format!("which could not be read: if that is alive, {it} will be created again")
@@ -378,6 +405,9 @@ mod tests {
         let again = "will-be-recreated: ReplicaSet/web-1 is controlled by Deployment/web, which is alive: it will be created again; delete that instead";
         assert_eq!(warned(text, "ReplicaSet/web-1", Foreground), [again]);
         assert_eq!(warned(text, "Deployment/web", Foreground), [""; 0]);
+        // A controller that another one makes again is no way out.
+        let above = "will-be-recreated: Pod/p is controlled by ReplicaSet/web-1, which is alive: it will be created again; delete Deployment/web, which controls that, instead";
+        assert_eq!(warned(text, "Pod/p", Foreground), [above]);
         // An owner that is not the controller makes nothing.
         assert_eq!(warned("ConfigMap/c\nPod/p <- ConfigMap/c!", "Pod/p", Background), [""; 0]);
         assert_eq!(warned("Job/j terminating\nPod/p <- Job/j!*", "Pod/p", Background), [""; 0]);
@@ -536,6 +566,18 @@ mod tests {
             ["pods-keep-running: 1 Pod of what stays keeps running; no new ones start"]
         );
         assert_eq!(warned(text, "CronJob/c", Background), [""; 0]);
+    }
+
+    #[test]
+    fn the_namespaces_that_the_server_never_deletes_are_named_first() {
+        for (name, refused) in
+            [("default", true), ("kube-system", true), ("kube-public", true), ("kube-node-lease", false)]
+        {
+            let name = format!("Namespace/{name}");
+            let warned = warned(&name, &name, Background);
+            assert_eq!(warned[0].starts_with("namespace-immortal: "), refused, "{warned:?}");
+        }
+        assert_eq!(warned("ConfigMap/default", "ConfigMap/default", Background), [""; 0]);
     }
 
     #[test]

@@ -214,6 +214,8 @@ fn orphaning_waits_for_a_dependent_that_may_not_be_patched() {
     until_held(&world, "ConfigMap/o", &["orphan"]);
     let document = diagnose(&world, &["cm/o"], 3);
     assert_finding(only(&document), "admission-denied", "proven", &["ConfigMap/o", "Secret/d"]);
+    // In background the collector would delete what should stay.
+    assert!(!document.to_string().contains("--policy background"), "{document:#}");
 }
 
 #[test]

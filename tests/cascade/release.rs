@@ -147,10 +147,13 @@ fn for_the_collectors_own_finalizers_it_names_the_delete_which_does_better() {
 
     world.thing("ConfigMap", "orphaned", &[], &["orphan"]);
     let document = release(&world, &["cm/orphaned", "--finalizer", "orphan"]).expect(4).json();
-    assert!(document["leavesBehind"].as_str().unwrap().contains("would be deleted"), "{document}");
+    // It is not being deleted: no delete is offered.
+    let reason = document["refused"]["reason"].as_str().unwrap();
+    assert!(reason.starts_with("ConfigMap/orphaned is not being deleted"), "{document}");
+    assert_eq!(document["refused"]["remedies"], json!([]));
     let text = world.cascade(&["release", "cm/orphaned"]).expect(4);
     assert!(text.stdout.contains("✗ ConfigMap/orphaned: orphan stays"), "{}", text.stdout);
-    assert!(text.stdout.contains("--policy background"), "{}", text.stdout);
+    assert!(!text.stdout.contains("cascade delete"), "{}", text.stdout);
     assert!(text.stderr.contains("is not removed by hand"), "{}", text.stderr);
 }
 

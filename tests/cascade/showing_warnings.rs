@@ -68,6 +68,18 @@ fn what_a_living_controller_makes_again_is_said_before_the_question() {
     assert!(warning.is_some() && warning < question, "{}", run.stdout);
 }
 
+#[test]
+fn the_namespaces_that_the_server_never_deletes_are_those_warned_of() {
+    let world = World::new("warn-immortal");
+    for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
+        let target = format!("ns/{name}");
+        let accepts = world.kubectl().run(&["delete", "--dry-run=server", &target]).is_ok();
+        let warns = codes(&plan(&world, &[&target])).contains(&"namespace-immortal");
+        assert_eq!(warns, !accepts, "{name}");
+        assert_eq!(warns, name != "kube-node-lease", "{name}");
+    }
+}
+
 /// Cases C01 and fact 4: and it is true, for a Pod in the middle of a tree as for the target itself.
 #[test]
 fn dependents_of_a_running_pod_go_before_its_containers_have_stopped() {

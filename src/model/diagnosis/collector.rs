@@ -78,7 +78,13 @@ impl<'a> Inquiry<'a> {
         if finding.is_vague() {
             self.unreadable_dependents(&mut finding);
         }
-        if let Some(remedy) = self.background(index, None) {
+        if let Some(mut remedy) = self.background(index, None) {
+            if matches!(
+                finding.cause,
+                Cause::AdmissionDenied | Cause::AdmissionUnreachable | Cause::ObjectInvalid
+            ) {
+                remedy.text.push_str(" without asking UPDATE admission");
+            }
             finding.remedies.insert(0, remedy);
         }
         Some(finding)
@@ -245,8 +251,9 @@ impl<'a> Inquiry<'a> {
         let mut finding = self.refused_or_idle(index, chain, Refused::Reference, question)?;
         finding.also(Cause::KeptByOtherOwner);
         if let Some(owner) = self.graph.by_uid(&to.uid).first() {
+            // It has another living owner.
             let stays = format!(
-                "{} keeps a reference to an owner that is gone, which is harmless",
+                "{} keeps a reference to an owner that is gone, and stays for its other owner",
                 object.reference().short()
             );
             if let Some(remedy) = self.background(*owner, Some(&stays)) {

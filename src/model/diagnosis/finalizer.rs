@@ -239,7 +239,7 @@ impl Inquiry<'_> {
         }
         if let Some(remedy) = self.background_on_target(chain) {
             // What ends the wait for good comes before what frees only the owner.
-            let place = usize::from(finding.cause == Cause::ClaimInUse && !finding.remedies.is_empty());
+            let place = finding.remedies.len().min(1);
             finding.remedies.insert(place, remedy);
         }
         if let Some(actor) = &mut finding.by {
@@ -255,7 +255,7 @@ impl Inquiry<'_> {
         let leaf = object.reference();
         let age = span(self.age(object));
         let blocking = match chain.iter().rev().nth(1) {
-            Some(owner) if self.graph.blocks(index, &owner.uid) => {
+            Some(owner) if self.graph.blocks(index, &owner.uid) && self.waits_in_foreground(&owner.uid) => {
                 format!(", and blocks {} (blockOwnerDeletion: true)", owner.short())
             }
             _ => String::new(),

@@ -4,7 +4,7 @@
 use super::inquiry::Inquiry;
 use super::{Actor, Cause, Finding, Remedy, Verdict};
 use crate::model::graph::OwnerState;
-use crate::model::object::{FOREGROUND_FINALIZER, ObjectRef, OwnerReference};
+use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, ObjectRef, OwnerReference, Uid};
 
 impl Inquiry<'_> {
     /// Explains a live object at the end of a chain.
@@ -124,7 +124,9 @@ impl Inquiry<'_> {
         }
         let solid: Vec<(&OwnerReference, usize)> = graph
             .owners(index)
-            .filter(|(reference, resolved)| resolved.state.is_found() && !self.is_waiting_owner(reference))
+            .filter(|(reference, resolved)| {
+                resolved.state.is_found() && !self.waits_in_foreground(&reference.uid)
+            })
             .filter_map(|(reference, resolved)| resolved.owner.map(|owner| (reference, owner)))
             .collect();
         if let Some((reference, _)) = solid.iter().find(|(reference, _)| reference.uid == object.uid) {
@@ -149,7 +151,10 @@ impl Inquiry<'_> {
                 ),
             );
             quote(&mut finding, reference, "Terminating, without foregroundDeletion");
-            finding.remedies.push(self.foreground(*owner));
+            // In foreground the dependents of an owner that is to orphan them would be deleted.
+            if !graph.object(*owner).has_finalizer(ORPHAN_FINALIZER) {
+                finding.remedies.push(self.foreground(*owner));
+            }
             return Some(finding);
         }
         if !solid.is_empty() && graph.is_leaked_cycle(index) {
@@ -167,6 +172,10 @@ impl Inquiry<'_> {
             }
             finding.remedies.push(delete(self));
             return Some(finding);
+        }
+        if let Some(owner) = self.doomed_owner(index) {
+            self.waits_for_live(index, owner);
+            return None;
         }
         if let Some((reference, _)) = solid.first() {
             // It should only lose its reference to the owner before it in the chain.
@@ -188,12 +197,52 @@ impl Inquiry<'_> {
         Some(finding)
     }
 
-    /// Whether the owner of this reference waits in foreground: then it does not keep the dependent.
-    fn is_waiting_owner(&self, reference: &OwnerReference) -> bool {
-        self.graph.by_uid(&reference.uid).iter().any(|owner| {
+    /// Whether this owner waits in foreground: then it does not keep its dependents, and those that block it hold it.
+    pub(super) fn waits_in_foreground(&self, owner: &Uid) -> bool {
+        self.graph.by_uid(owner).iter().any(|owner| {
             let owner = self.graph.object(*owner);
             owner.is_terminating() && owner.has_finalizer(FOREGROUND_FINALIZER)
         })
+    }
+
+    /// A live owner that should be gone, where all owners that are there are such: the dependent is not touched before
+    /// they are gone (G4), and is nobody's cause.
+    fn doomed_owner(&self, index: usize) -> Option<usize> {
+        let graph = self.graph;
+        let waits =
+            |owner: usize| owner != index && !graph.object(owner).is_terminating() && self.is_doomed(owner);
+        let mut owners = graph
+            .owners(index)
+            .filter(|(_, resolved)| resolved.state.is_found())
+            .filter_map(|(_, resolved)| resolved.owner)
+            .peekable();
+        let first = owners.peek().copied()?;
+        owners.all(waits).then_some(first)
+    }
+
+    /// Says in the finding of a live owner, which it makes if it has to, that this dependent waits for it.
+    fn waits_for_live(&mut self, index: usize, owner: usize) {
+        let graph = self.graph;
+        if !self.is_explained(owner) {
+            let mut above = self.chain_to(owner);
+            above.pop();
+            self.explain_any(owner, &above);
+        }
+        let uid = &graph.object(owner).uid;
+        let Some(finding) = self.findings.iter_mut().find(|finding| finding.object.uid == *uid) else {
+            return;
+        };
+        if !finding.also.contains(&Cause::DependentsWaitForOwner) {
+            finding.also(Cause::DependentsWaitForOwner);
+            finding.evidence(
+                "dependents",
+                format!(
+                    "not touched before {} is gone, for example {}",
+                    finding.object.short(),
+                    graph.object(index).reference().short()
+                ),
+            );
+        }
     }
 
     /// A foreground owner that blocks itself (F13): it is never looked at again.

@@ -5,7 +5,7 @@ use crate::model::command::Caller;
 use crate::model::object::{Object, ObjectRef};
 
 /// The finding for a target that is gone, and `now`, which a controller made in its place; none where no controller
-/// owns it. `owner` is that controller, where it is known.
+/// owns it. `owner` is that controller, or the topmost one that makes that again, where it is known.
 pub fn recreated_by_owner(
     was: &ObjectRef,
     now: &Object,
@@ -27,10 +27,12 @@ pub fn recreated_by_owner(
         format!("metadata.ownerReferences of {}", successor.short()),
         format!("{name} (UID {}, controller: true)", controller.uid),
     );
-    let text = format!("delete {name} instead, or scale it down");
+    let top = owner.map_or_else(|| name.clone(), |owner| owner.reference().short());
+    let above = if top == name { String::new() } else { format!(", which controls {name},") };
+    let text = format!("delete {top}{above} instead, or scale it down");
     finding.remedies.push(match owner {
         Some(owner) => Remedy::command(caller.command_on("kubectl cascade delete", owner, &[]), text)
-            .risk(format!("everything that {name} owns goes with it")),
+            .risk(format!("everything that {top} owns goes with it")),
         None => Remedy::text(text),
     });
     Some(finding)
@@ -56,6 +58,15 @@ mod tests {
         assert_eq!(other.by.and_then(|by| by.owner).as_deref(), Some("ReplicaSet/r"));
         let command = other.remedies[0].command.as_deref();
         assert_eq!(command, Some("kubectl cascade delete -n x replicaset.apps/r"));
+        let deployment = crate::model::testing::graph("Deployment/d");
+        let above = finding("Pod/b", Some(deployment.object(0))).expect("a finding");
+        let remedy = &above.remedies[0];
+        assert_eq!(
+            remedy.text,
+            "delete Deployment/d, which controls ReplicaSet/r, instead, or scale it down"
+        );
+        assert_eq!(remedy.command.as_deref(), Some("kubectl cascade delete -n x deployment.apps/d"));
+        assert_eq!(remedy.risk.as_deref(), Some("everything that Deployment/d owns goes with it"));
         let same = finding("Pod/a", None).expect("a finding");
         assert_eq!(same.summary, "Pod/a is gone, but ReplicaSet/r controls it and has made it again");
         assert_eq!(same.remedies[0].command, None);

@@ -5,7 +5,8 @@ use super::Remedy;
 use super::inquiry::Inquiry;
 use super::reading::{Reading, speaks_of_dry_runs};
 use crate::model::facts::{Identity, Question, Reply, Subject};
-use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, ObjectRef, Uid};
+use crate::model::forecast::some_of;
+use crate::model::object::{FOREGROUND_FINALIZER, Object, ObjectRef, Uid};
 use crate::model::release::leaves_behind;
 
 impl Remedy {
@@ -37,13 +38,14 @@ impl Inquiry<'_> {
         self.case.caller.command(start, None, rest)
     }
 
-    /// Whether deleting again with `background` frees this object at once: only the collector's own finalizer is
-    /// left, and no kubelet has to confirm (reference C.4; S.3).
+    /// Whether deleting again with `background` frees this object at once and costs no dependent: only
+    /// `foregroundDeletion` is left, and no kubelet has to confirm (reference C.4; S.3). Where `orphan` is left, the
+    /// collector would then delete every dependent that still refers to it, which are those that should stay.
     pub(super) fn is_freed_by_background(&self, index: usize) -> bool {
         let object = self.graph.object(index);
         object.is_terminating()
             && object.finalizers.len() == 1
-            && (object.has_finalizer(FOREGROUND_FINALIZER) || object.has_finalizer(ORPHAN_FINALIZER))
+            && object.has_finalizer(FOREGROUND_FINALIZER)
             && !(object.is("", "Pod") && object.grace_seconds.unwrap_or(0) > 0)
             && !object.is("", "Namespace")
     }
@@ -69,7 +71,7 @@ impl Inquiry<'_> {
             Remedy::command(
                 self.command("kubectl cascade delete", object, &["--policy", "background"]),
                 format!(
-                    "delete {} again with the background policy: that takes {} off without asking UPDATE admission",
+                    "delete {} again with the background policy: that takes {} off",
                     object.reference().short(),
                     object.finalizers[0]
                 ),
@@ -87,10 +89,24 @@ impl Inquiry<'_> {
         let index = *self.graph.by_uid(&first.uid).first()?;
         let graph = self.graph;
         let terminating = graph.by_uid(&leaf.uid).iter().any(|leaf| graph.object(*leaf).is_terminating());
-        let stays = if terminating {
-            format!("{} stays Terminating until its own cause is solved", leaf.short())
-        } else {
-            format!("{} stays behind and is collected only when its own cause is solved", leaf.short())
+        let between: Vec<String> = chain[1..chain.len() - 1].iter().map(ObjectRef::short).collect();
+        let stays = match (terminating, between.is_empty()) {
+            (true, true) => format!("{} stays Terminating until its own cause is solved", leaf.short()),
+            (true, false) => format!(
+                "{} and {} stay Terminating until the cause of {} is solved",
+                some_of(&between, 3),
+                leaf.short(),
+                leaf.short()
+            ),
+            (false, true) => {
+                format!("{} stays behind and is collected only when its own cause is solved", leaf.short())
+            }
+            (false, false) => format!(
+                "{} and {} stay behind and go only when the cause of {} is solved",
+                some_of(&between, 3),
+                leaf.short(),
+                leaf.short()
+            ),
         };
         self.background(index, Some(&stays))
     }

@@ -174,11 +174,91 @@ fn a_held_dependent_blocks_its_foreground_owner() {
     assert!(finding.summary.contains("blockOwnerDeletion"));
     let commands = commands(finding);
     assert_eq!(commands[0], "kubectl cascade delete -n x pod/build-1 --policy background");
-    assert!(finding.remedies[0].risk.as_ref().unwrap().contains("Secret/s stays Terminating"));
+    // What ends the wait for good stands first.
+    assert!(finding.remedies[0].text.starts_with("start or repair the controller that serves"));
+    assert!(finding.remedies[1].risk.as_ref().unwrap().contains("Secret/s stays Terminating"));
+    assert!(!finding.remedies[1].text.contains("admission"));
     assert_eq!(
         *commands.last().unwrap(),
         "kubectl cascade release -n x secret/s --finalizer example.test/hold"
     );
+}
+
+#[test]
+fn what_frees_the_owner_alone_names_all_that_stays() {
+    let diagnosis = diagnosis(
+        "Deployment/d terminating finalizer=foregroundDeletion
+         ReplicaSet/r terminating finalizer=foregroundDeletion <- Deployment/d!*
+         Pod/p terminating finalizer=example.test/hold grace=0 <- ReplicaSet/r!*",
+        &["Deployment/d"],
+        healthy,
+    );
+    let risk = only(&diagnosis).remedies[1].risk.as_deref();
+    let all = "frees Deployment/d alone: ReplicaSet/r and Pod/p stay Terminating until the cause of Pod/p is solved";
+    assert_eq!(risk, Some(all));
+}
+
+#[test]
+fn an_orphan_deletion_is_never_to_be_ended_in_background_which_deletes_what_should_stay() {
+    let denies = |question: &Question| match question {
+        Question::RemoveReference { .. } => refused(403, "admission webhook \"w\" denied the request: no"),
+        _ => denies_finalizer(question),
+    };
+    let down = |question: &Question| match question {
+        Question::Get(path) | Question::Lease(path) if path.contains("leases") => lease(60),
+        _ => healthy(question),
+    };
+    let dependent = "\nConfigMap/d <- ConfigMap/o!";
+    let beside = "\nConfigMap/d <- ConfigMap/o!, ConfigMap/other\nConfigMap/other";
+    for below in ["", dependent, beside] {
+        let text = format!("ConfigMap/o terminating finalizer=orphan{below}");
+        let servers: [&dyn Fn(&Question) -> Reply; 3] = [&denies, &down, &healthy];
+        for server in servers {
+            let diagnosis = diagnosis(&text, &["ConfigMap/o"], server);
+            let finding = only(&diagnosis);
+            assert!(!finding.remedies.is_empty(), "{finding:#?}");
+            assert!(commands(finding).iter().all(|command| !command.contains("--policy")), "{finding:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_dependent_of_what_should_be_gone_and_is_refused_waits_for_it_and_is_no_cause() {
+    let full = graph(
+        "CronJob/c
+         Job/j <- CronJob/c!*
+         Pod/p <- Job/j!*",
+    );
+    let server = |question: &Question| match question {
+        Question::Delete { subject, .. } if subject.name == "j" => {
+            refused(403, "admission webhook \"w\" denied the request: no")
+        }
+        _ => healthy(question),
+    };
+    let reference = |name: &str| full.object(at(&full, name)).reference();
+    for doomed in [["Job/j", "Pod/p"], ["Pod/p", "Job/j"]] {
+        let mut snapshot = full.snapshot().clone();
+        snapshot.objects.retain(|object| object.name != "c");
+        let doomed = doomed.map(reference).to_vec();
+        let case = Case { targets: vec![reference("CronJob/c")], doomed, now: now(), ..Case::default() };
+        let diagnosis = examined(&OwnerGraph::new(snapshot), &case, server);
+        let finding = only(&diagnosis);
+        assert_eq!((finding.cause, finding.object.short().as_str()), (Cause::AdmissionDenied, "Job/j"));
+        assert!(finding.also.contains(&Cause::DependentsWaitForOwner));
+        assert!(finding.evidence.iter().any(|evidence| evidence.text.ends_with("for example Pod/p")));
+    }
+}
+
+#[test]
+fn what_is_gone_is_not_said_to_be_blocked() {
+    let full = graph("ConfigMap/z1\nConfigMap/z2 terminating finalizer=example.test/hold <- ConfigMap/z1!");
+    let reference = |name: &str| full.object(at(&full, name)).reference();
+    let mut snapshot = full.snapshot().clone();
+    snapshot.objects.retain(|object| object.name != "z1");
+    let (targets, doomed) = (vec![reference("ConfigMap/z1")], vec![reference("ConfigMap/z2")]);
+    let case = Case { targets, doomed, now: now(), ..Case::default() };
+    let diagnosis = examined(&OwnerGraph::new(snapshot), &case, healthy);
+    assert!(!only(&diagnosis).summary.contains("blocks"), "{}", only(&diagnosis).summary);
 }
 
 #[test]

@@ -58,7 +58,7 @@ impl Inquiry<'_> {
     }
 
     /// Explains an object that hangs on the last of the chain.
-    fn explain_any(&mut self, index: usize, above: &[ObjectRef]) {
+    pub(super) fn explain_any(&mut self, index: usize, above: &[ObjectRef]) {
         let object = self.graph.object(index);
         let mut chain = above.to_vec();
         chain.push(object.reference());
@@ -324,7 +324,7 @@ impl Inquiry<'_> {
     }
 
     /// The path from a target to this object through its owners; the object alone where no target is above it.
-    fn chain_to(&self, index: usize) -> Vec<ObjectRef> {
+    pub(super) fn chain_to(&self, index: usize) -> Vec<ObjectRef> {
         let graph = self.graph;
         let is_target = |uid: &Uid| self.case.targets.iter().find(|target| target.uid == *uid);
         // Breadth first upwards; each visited object remembers from where it was reached.
