@@ -136,14 +136,14 @@ fn never(object: &Object, finalizer: &str, caller: &Caller) -> Option<(String, R
             Vec::new(),
         ),
         DEFINITION_FINALIZER if is_definition && is_live => (
-            "instances in etcd that nobody can reach, once it is deleted",
+            "instances in etcd that nobody can reach, and that come back when the definition is created again",
             format!(
                 "{short} is not being deleted; when it is, the API server removes {finalizer} as soon as no instance is left"
             ),
             diagnose("see what would hold it if it were deleted"),
         ),
         NAMESPACE_FINALIZER if object.is("", "Namespace") && is_live => (
-            "objects in etcd that nobody can reach, once it is deleted",
+            "objects in etcd that nobody can reach, and that come back when a namespace of that name is created again",
             format!(
                 "{short} is not being deleted; when it is, the namespace controller removes {finalizer} from its \
                  spec.finalizers as soon as the namespace is empty"
