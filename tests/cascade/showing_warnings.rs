@@ -62,9 +62,8 @@ fn what_a_living_controller_makes_again_is_said_before_the_question() {
         )
     );
     assert!(!codes(&plan(&world, &["deployment/web"])).contains(&"will-be-recreated"));
-    let run = world.typed(&["delete", &target], &format!("Delete ReplicaSet/{name}"), "n\n").expect(4);
-    let (warning, question) =
-        (run.stdout.find("it will be created again"), run.stdout.find("Delete ReplicaSet/"));
+    let run = world.typed(&["delete", &target], "[y/N]", "n\n").expect(4);
+    let (warning, question) = (run.stdout.find("it will be created again"), run.stdout.find("[y/N]"));
     assert!(warning.is_some() && warning < question, "{}", run.stdout);
 }
 
