@@ -213,7 +213,7 @@ pub enum Probe {
     /// Also dry runs, which leave nothing behind
     #[default]
     DryRun,
-    /// Also a short-lived ConfigMap, to see whether the garbage collector works
+    /// Also short-lived ConfigMaps, where something is stuck, to see whether the garbage collector works
     Canary,
 }
 
@@ -341,7 +341,7 @@ Examples:
   kubectl cascade diagnose pod/build-1
   # A namespace, and what in it does not go
   kubectl cascade diagnose namespace/ci
-  # Is the garbage collector at work? Makes two small objects to see
+  # Something is stuck: is the garbage collector at work? Makes short-lived ConfigMaps to see
   kubectl cascade diagnose -n ci --probe canary")]
 pub struct DiagnoseArgs {
     /// Which objects; without any, everything that is Terminating

@@ -177,6 +177,11 @@ async fn prepare(session: &Session, args: &DeleteArgs, wish: &Wish) -> Result<Pr
             refused |= keep::ask_admission(session, &subject, &keeping, &mut plan).await?;
         }
         show_dry_run(session, args, &subject, &plan)?;
+        let asked = args.dry_run == DryRun::Server && args.output.is_none();
+        if asked && !plan.warnings.iter().any(|warning| warning.code.starts_with("admission-")) {
+            let targets = subject.targets.len();
+            session.note(|out| notes::write_admission_accepts(out, session.stderr, targets));
+        }
         return Ok(Prepared::Answered(if refused { ExitCode::Refused } else { ExitCode::Done }));
     }
     present(session, args, &subject, &plan)?;

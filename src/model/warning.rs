@@ -343,7 +343,11 @@ impl Plan<'_> {
         }
         if kept > 0 {
             let (number, verb) = counted(kept, "Pod", "keep");
-            self.warn("pods-keep-running", format!("{number} of what stays {verb} running{end}"), None);
+            self.warn(
+                "pods-keep-running",
+                format!("{number} below what is orphaned {verb} running{end}"),
+                None,
+            );
         }
     }
 
@@ -563,7 +567,7 @@ mod tests {
         );
         assert_eq!(
             warned(text, "CronJob/c", Orphan),
-            ["pods-keep-running: 1 Pod of what stays keeps running; no new ones start"]
+            ["pods-keep-running: 1 Pod below what is orphaned keeps running; no new ones start"]
         );
         assert_eq!(warned(text, "CronJob/c", Background), [""; 0]);
     }

@@ -16,19 +16,38 @@ pub(super) fn symbol(look: Look, fate: Fate) -> (Role, &'static str) {
     }
 }
 
-/// `✗ deleted`, alone: for a group of objects.
+/// `✗ deleted`, alone.
 pub(super) fn word(look: Look, fate: Fate) -> Line {
     let (role, symbol) = symbol(look, fate);
     Line::new().styled(role, symbol).plain(" ").styled(role, fate.as_str())
 }
 
+/// Whether nothing but kubelets hold it: every running Pod goes this way, and nothing is wrong with it.
+pub(super) fn waits_for_kubelets(entry: &Entry) -> bool {
+    entry.fate == Fate::Held
+        && !entry.held_by.is_empty()
+        && entry.held_by.iter().all(|holder| matches!(holder, Holder::Node(_)))
+}
+
+/// The fate that several objects share; with the reason where they share that, too.
+pub(super) fn of_group(look: Look, entries: &[&Entry]) -> Line {
+    let Some(first) = entries.first() else { return Line::new() };
+    if entries.iter().all(|entry| waits_for_kubelets(entry)) {
+        let (role, symbol) = symbol(look, Fate::Deleted);
+        return Line::new().styled(role, symbol).plain(" ").styled(role, "go when their kubelets confirm");
+    }
+    let same = |entry: &&Entry| {
+        (&entry.reason, entry.certain, &entry.otherwise) == (&first.reason, first.certain, &first.otherwise)
+    };
+    if first.fate == Fate::Held && entries.iter().all(same) {
+        return sentence(look, first);
+    }
+    word(look, first.fate)
+}
+
 /// The fate of one object with what a person needs to know of it.
 pub(super) fn sentence(look: Look, entry: &Entry) -> Line {
-    let only_a_kubelet = entry.fate == Fate::Held
-        && !entry.held_by.is_empty()
-        && entry.held_by.iter().all(|holder| matches!(holder, Holder::Node(_)));
-    let mut line = if only_a_kubelet && !entry.reason.is_empty() {
-        // Nothing is wrong with it: every running Pod goes this way.
+    let mut line = if waits_for_kubelets(entry) && !entry.reason.is_empty() {
         let (role, symbol) = symbol(look, Fate::Deleted);
         Line::new().styled(role, symbol).plain(" ").styled(role, &entry.reason)
     } else {
@@ -71,6 +90,23 @@ mod tests {
         assert_eq!(text(&held), "■ held: waits for finalizer a/b");
         let waits = entry(Fate::Waits, Vec::new(), "waits until its Pods are gone");
         assert_eq!(text(&waits), "… waits until its Pods are gone");
+    }
+
+    #[test]
+    fn many_pods_that_their_kubelets_end_read_as_going_and_many_held_alike_say_by_what() {
+        let on = |node: &str| {
+            entry(Fate::Held, vec![Holder::Node(node.into())], &format!("goes when {node} confirms"))
+        };
+        let group = |entries: &[Entry]| {
+            of_group(Look::PLAIN, &entries.iter().collect::<Vec<_>>()).render(Look::PLAIN)
+        };
+        assert_eq!(group(&[on("n1"), on("n2")]), "✗ go when their kubelets confirm");
+        let held = |finalizer: &str| {
+            let reason = format!("waits for finalizer {finalizer}");
+            entry(Fate::Held, vec![Holder::Finalizer(finalizer.into())], &reason)
+        };
+        assert_eq!(group(&[held("a/b"), held("a/b")]), "■ held: waits for finalizer a/b");
+        assert_eq!(group(&[held("a/b"), held("a/c")]), "■ held");
     }
 
     #[test]

@@ -50,6 +50,17 @@ pub fn write_versions(out: &mut impl io::Write, client: &str, server: Option<&st
     }
 }
 
+/// `--dry-run=server`: admission was asked about the targets alone, since the DELETEs of dependents are the collector's.
+pub fn write_admission_accepts(out: &mut impl io::Write, look: Look, targets: usize) -> io::Result<()> {
+    let text = match targets {
+        1 => "the server would accept this delete; it was not asked about the dependents".to_owned(),
+        several => {
+            format!("the server would accept these {several} deletes; it was not asked about the dependents")
+        }
+    };
+    Line::new().plain(text).write(out, look)
+}
+
 /// The target is already being deleted, as wanted: nothing is sent.
 pub fn write_joined(out: &mut impl io::Write, look: Look, object: &Object) -> io::Result<()> {
     let text = format!("{} is already being deleted this way; watching", object.reference().short());

@@ -227,7 +227,7 @@ fn pods_that_an_orphaning_leaves_keep_running() {
     );
     assert_eq!(
         warned(&world, &["cronjob/nightly", "--policy", "orphan"], "pods-keep-running"),
-        "1 Pod of what stays keeps running; no new ones start"
+        "1 Pod below what is orphaned keeps running; no new ones start"
     );
     let document = plan(&world, &["cronjob/nightly"]);
     assert!(!codes(&document).contains(&"pods-keep-running"), "{document:#}");

@@ -448,8 +448,9 @@ impl<'a> Picture<'a> {
             + self.options.labels.len();
         row.extend((0..empty).map(|_| Line::new()));
         if self.options.forecast.is_some() {
-            let entry = self.entries.get(&members[0]);
-            row.push(entry.map_or_else(Line::new, |entry| fate::word(self.look, entry.fate)));
+            let entries: Vec<&Entry> =
+                members.iter().filter_map(|member| self.entries.get(member).copied()).collect();
+            row.push(fate::of_group(self.look, &entries));
         }
         row
     }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::super::fate;
 use super::Picture;
 use crate::model::collector::content;
 use crate::model::forecast::Fate;
@@ -272,9 +273,9 @@ impl Picture<'_> {
 
     /// Parts of one fate each; all in one where there is no forecast.
     fn by_fate(&self, members: Vec<usize>) -> Vec<Vec<usize>> {
-        let mut fates: BTreeMap<Option<Fate>, Vec<usize>> = BTreeMap::new();
+        let mut fates: BTreeMap<Option<(Fate, bool)>, Vec<usize>> = BTreeMap::new();
         for member in members {
-            let fate = self.entries.get(&member).map(|entry| entry.fate);
+            let fate = self.entries.get(&member).map(|entry| (entry.fate, fate::waits_for_kubelets(entry)));
             fates.entry(fate).or_default().push(member);
         }
         fates.into_values().collect()
