@@ -139,8 +139,8 @@ fn where_nothing_is_heard_after_the_delete_it_is_not_claimed_to_be_refused_or_do
 fn a_delete_that_takes_too_long_is_looked_at() {
     let fire = Fire::new("fire-delete-slow");
     fire.pair(&[]);
-    fire.proxy.once(proxy::delete("configmaps"), Fault::Delay(Duration::from_secs(3)));
-    let result = holds("delete-slow", fire.run(&["--request-timeout", "1s"]));
+    fire.proxy.once(proxy::delete("configmaps"), Fault::Delay(Duration::from_secs(15)));
+    let result = holds("delete-slow", fire.run(&["--request-timeout", "5s"]));
     assert_eq!(names(&result["deleted"]), BOTH);
 }
 
@@ -226,14 +226,14 @@ fn a_list_that_breaks_off_is_begun_again() {
 fn a_list_that_takes_too_long_costs_that_kind_and_a_target_that_does_costs_the_run() {
     let fire = Fire::new("fire-slow");
     fire.pair(&[]);
-    fire.proxy.always(proxy::list("serviceaccounts"), Fault::Delay(Duration::from_secs(5)));
-    let result = holds("list-slow", fire.run(&["--request-timeout", "1500ms"]));
+    fire.proxy.always(proxy::list("serviceaccounts"), Fault::Delay(Duration::from_secs(15)));
+    let result = holds("list-slow", fire.run(&["--request-timeout", "5s"]));
     assert!(result["gaps"].as_array().unwrap().iter().any(|gap| gap["resource"] == "serviceaccounts"));
 
     fire.world.thing("ConfigMap", "own", &[], &[]);
-    fire.proxy.always(proxy::get("configmaps"), Fault::Delay(Duration::from_secs(5)));
-    let run = fire.run(&["--request-timeout", "1500ms"]);
-    assert!(run.stdout.is_empty() && run.stderr.contains("did not answer within 1.5s"), "{run:#?}");
+    fire.proxy.always(proxy::get("configmaps"), Fault::Delay(Duration::from_secs(15)));
+    let run = fire.run(&["--request-timeout", "5s"]);
+    assert!(run.stdout.is_empty() && run.stderr.contains("did not answer within 5s"), "{run:#?}");
     holds("target-slow", run);
     assert!(is_untouched(&fire.world, "ConfigMap/own"));
 }

@@ -16,8 +16,17 @@ pub(crate) fn test() -> Result<(), Error> {
     step("cargo clippy", || {
         cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])
     })?;
-    step("cargo test", || cargo(&["test", "--workspace", "--no-fail-fast"]))?;
+    let threads = test_threads();
+    step("cargo test", || {
+        run_cargo(&["test", "--workspace", "--no-fail-fast"], &[("RUST_TEST_THREADS", threads.as_str())])
+    })?;
     say(&format!("everything passed in {:.0} s", began.elapsed().as_secs_f64()))
+}
+
+/// Two tests a core: most of them wait for the servers most of the time.
+fn test_threads() -> String {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    env::var("RUST_TEST_THREADS").unwrap_or_else(|_| (2 * cores).to_string())
 }
 
 /// All tests against servers of another version. Builds them in a process of its own, as the version is asked for by
