@@ -14,7 +14,7 @@ use crate::cluster::connect::Cluster;
 use crate::cluster::metadata::{self, Wanted};
 use crate::cluster::watch::{self, Scope};
 use crate::model::catalog::{Catalog, Gap};
-use crate::model::diagnosis::Diagnosis;
+use crate::model::diagnosis::{Cause, Diagnosis};
 use crate::model::forecast::Forecast;
 use crate::model::graph::OwnerGraph;
 use crate::model::object::{Object, Searched, Timestamp, Uid};
@@ -510,8 +510,10 @@ impl EarlyWord {
         if self.asked_for != Some(change) {
             return;
         }
+        // A collector that is merely busy looks the same after so short a time: that guess waits for the stall timeout.
+        let is_guess = |cause: Cause| matches!(cause, Cause::CollectorBackoff | Cause::CollectorStale);
         for finding in answer.await.map(|diagnosis| diagnosis.findings).unwrap_or_default() {
-            if self.told.insert(finding.summary.clone()) {
+            if !is_guess(finding.cause) && self.told.insert(finding.summary.clone()) {
                 let alike = match finding.alike.len() {
                     0 => String::new(),
                     more => format!(", and {more} more likewise"),
