@@ -195,6 +195,7 @@ async fn look_twice(session: &Session, probing: Probing, scene: Scene, observe: 
         targets: scene.objects.iter().map(Object::reference).collect(),
         caller: session.caller.clone(),
         probing,
+        foresees: true,
         now: session.cluster.now(),
         ..Case::default()
     };
@@ -209,11 +210,8 @@ async fn look_twice(session: &Session, probing: Probing, scene: Scene, observe: 
     } else {
         evidence::examine(&session.cluster, &scene.graph, &case).await
     };
-    diagnosis.objects.extend(scene.absent.into_iter().map(|reference| Diagnosed {
-        reference,
-        state: State::Gone,
-        would_hold: None,
-    }));
+    let absent = scene.absent.into_iter().map(|reference| Diagnosed::new(reference, State::Gone));
+    diagnosis.objects.extend(absent);
     diagnosis
 }
 

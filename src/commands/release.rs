@@ -373,7 +373,7 @@ async fn look_again(
 ) -> Option<Failure> {
     let namespace = object.namespace.as_deref();
     let gone = || Diagnosis {
-        objects: vec![Diagnosed { reference: object.reference(), state: State::Gone, would_hold: None }],
+        objects: vec![Diagnosed::new(object.reference(), State::Gone)],
         ..Diagnosis::default()
     };
     let found = metadata::get(&session.cluster, &object.resource, namespace, &object.name).await;

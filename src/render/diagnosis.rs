@@ -8,7 +8,7 @@ use super::gaps::write_gaps;
 use super::look::{Look, Role};
 use super::text::{Line, write_item, write_paragraph};
 use crate::model::diagnosis::{
-    Actor, Cause, Diagnosis, Evidence, Finding, Remedy, State, Unchecked, Verdict,
+    Actor, Cause, Diagnosed, Diagnosis, DryRun, Evidence, Finding, Remedy, State, Unchecked, Verdict,
 };
 use crate::model::forecast::Holder;
 use crate::model::object::ObjectRef;
@@ -33,15 +33,7 @@ pub fn write_diagnosis(out: &mut impl io::Write, look: Look, diagnosis: &Diagnos
     write_names(out, look, &names, (Role::Good, "gone: "), of_state(State::Gone))?;
     write_names(out, look, &names, (Role::Caution, "waiting: "), of_state(State::Waiting))?;
     for object in diagnosis.objects.iter().filter(|object| object.state == State::Live) {
-        let holders: Vec<String> =
-            object.would_hold.iter().flatten().map(|holder| holder_text(&names, holder)).collect();
-        let line = Line::new().plain(names.of_object(&object.reference)).plain(" is not being deleted; ");
-        let line = if holders.is_empty() {
-            line.plain("nothing would hold it")
-        } else {
-            line.plain("it would be held by ").styled(Role::Caution, holders.join(", "))
-        };
-        line.write(out, look)?;
+        live_line(&names, object, &diagnosis.findings).write(out, look)?;
     }
     let stuck = of_state(State::Stuck).count();
     if diagnosis.objects.is_empty() && diagnosis.gaps.is_empty() {
@@ -55,6 +47,32 @@ pub fn write_diagnosis(out: &mut impl io::Write, look: Look, diagnosis: &Diagnos
         line.write(out, look)?;
     }
     write_gaps(out, look, &diagnosis.gaps)
+}
+
+/// What would become of a live object; never that nothing would hold it where nobody could find out.
+fn live_line(names: &Names, object: &Diagnosed, findings: &[Finding]) -> Line {
+    let holders: Vec<String> =
+        object.would_hold.iter().flatten().map(|holder| holder_text(names, holder)).collect();
+    let mut line = Line::new().plain(names.of_object(&object.reference)).plain(" is not being deleted; ");
+    let refused = object.dry_run == Some(DryRun::Refused);
+    if refused {
+        line = line.styled(Role::Bad, "its DELETE would be refused");
+    }
+    if !holders.is_empty() {
+        let words = if refused { ", and it would be held by " } else { "it would be held by " };
+        return line.plain(words).styled(Role::Caution, holders.join(", "));
+    }
+    let is_named = || {
+        findings.iter().any(|finding| finding.chain.first().is_some_and(|first| *first == object.reference))
+    };
+    match object.dry_run {
+        Some(DryRun::Refused) => line,
+        Some(DryRun::Accepted) if is_named() => line.plain("nothing else would hold it"),
+        Some(DryRun::Accepted) => line.plain("nothing would hold it"),
+        Some(DryRun::Unknown) | None => {
+            line.plain("nothing in sight would hold it; whether its DELETE is accepted is not known")
+        }
+    }
 }
 
 /// Findings, and what could not be checked: also part of a result.
@@ -316,7 +334,6 @@ impl Names {
 mod tests {
     use super::super::text::written;
     use super::*;
-    use crate::model::diagnosis::Diagnosed;
     use crate::model::testing::graph;
 
     fn reference(name: &str) -> ObjectRef {
@@ -357,11 +374,7 @@ mod tests {
     #[test]
     fn a_finding_has_chain_actor_evidence_and_ways_out() {
         let diagnosis = Diagnosis {
-            objects: vec![Diagnosed {
-                reference: reference("Job/build"),
-                state: State::Stuck,
-                would_hold: None,
-            }],
+            objects: vec![Diagnosed::new(reference("Job/build"), State::Stuck)],
             findings: vec![
                 Finding { alike: vec![reference("Pod/build-3")], ..finding("Pod/build-1") },
                 finding("Pod/build-2"),
@@ -391,18 +404,21 @@ mod tests {
 
     #[test]
     fn what_is_not_stuck_says_what_it_is() {
-        let object =
-            |name: &str, state, would_hold| Diagnosed { reference: reference(name), state, would_hold };
+        let live = |name: &str, dry_run, holders: &[Holder]| Diagnosed {
+            would_hold: Some(holders.to_vec()),
+            dry_run: Some(dry_run),
+            ..Diagnosed::new(reference(name), State::Live)
+        };
+        let holders = [Holder::Finalizer("a/b".into()), Holder::Node("n1".into())];
         let diagnosis = Diagnosis {
             objects: vec![
-                object("Pod/a", State::Gone, None),
-                object("Pod/b", State::Waiting, None),
-                object(
-                    "Pod/c",
-                    State::Live,
-                    Some(vec![Holder::Finalizer("a/b".into()), Holder::Node("n1".into())]),
-                ),
-                object("other:Pod/d", State::Live, Some(vec![])),
+                Diagnosed::new(reference("Pod/a"), State::Gone),
+                Diagnosed::new(reference("Pod/b"), State::Waiting),
+                live("Pod/c", DryRun::Accepted, &holders),
+                live("other:Pod/d", DryRun::Accepted, &[]),
+                live("Pod/e", DryRun::Refused, &[]),
+                live("Pod/f", DryRun::Refused, &holders[..1]),
+                live("Pod/g", DryRun::Unknown, &[]),
             ],
             ..Diagnosis::default()
         };
@@ -411,6 +427,9 @@ mod tests {
         waiting: Pod/b in x
         Pod/c in x is not being deleted; it would be held by finalizer a/b, the kubelet of n1
         Pod/d in other is not being deleted; nothing would hold it
+        Pod/e in x is not being deleted; its DELETE would be refused
+        Pod/f in x is not being deleted; its DELETE would be refused, and it would be held by finalizer a/b
+        Pod/g in x is not being deleted; nothing in sight would hold it; whether its DELETE is accepted is not known
         nothing is stuck
         ");
         assert_eq!(

@@ -413,7 +413,7 @@ mod tests {
         let graph = graph("Pod/p");
         let reference = graph.object(0).reference();
         let diagnosis = Diagnosis {
-            objects: vec![Diagnosed { reference: reference.clone(), state: State::Stuck, would_hold: None }],
+            objects: vec![Diagnosed::new(reference.clone(), State::Stuck)],
             findings: vec![Finding {
                 cause: Cause::AdmissionDenied,
                 also: vec![],

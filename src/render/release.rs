@@ -106,7 +106,7 @@ mod tests {
     use super::super::text::written;
     use super::*;
     use crate::model::command::Caller;
-    use crate::model::diagnosis::{Actor, Diagnosed, Diagnosis, Evidence, served};
+    use crate::model::diagnosis::{Actor, Diagnosed, Diagnosis, DryRun, Evidence, served};
     use crate::model::release::{Choice, choose, digest, effect, leaves_behind};
     use crate::model::testing::{graph, now};
 
@@ -188,7 +188,11 @@ mod tests {
         let reference = graph("ConfigMap/a").object(0).reference();
         let outcome = |state| {
             let after = Diagnosis {
-                objects: vec![Diagnosed { reference: reference.clone(), state, would_hold: Some(vec![]) }],
+                objects: vec![Diagnosed {
+                    would_hold: Some(vec![]),
+                    dry_run: Some(DryRun::Accepted),
+                    ..Diagnosed::new(reference.clone(), state)
+                }],
                 ..Diagnosis::default()
             };
             let release = Release {

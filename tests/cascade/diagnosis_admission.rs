@@ -302,3 +302,67 @@ fn a_policy_that_lets_only_controllers_through_does_not_hold_the_collector() {
     assert_evidence(finding, "the refusal is about who asks");
     assert_eq!(commands(finding), [] as [&str; 0]);
 }
+
+/// "Nothing would hold it", it said of what nobody can delete.
+#[test]
+fn what_refuses_the_delete_of_a_live_object_is_told_before_it_is_sent() {
+    let world = World::new("live-refused");
+    world.thing("ConfigMap", "c", &[], &[]);
+    let live = |arguments: &[&str]| {
+        let all = [&["diagnose", "cm/c", "-o", "json"], arguments].concat();
+        world.cascade(&all).expect(0).json()
+    };
+    let free = live(&[]);
+    assert_eq!((&free["objects"][0]["dryRun"], &free["findings"]), (&json!("accepted"), &json!([])));
+
+    let registered = Registered::new(&world, &policy(&world, "", "configmaps", "DELETE", "false"));
+    registered.until_delete_refused("cm/c");
+    let document = live(&[]);
+    let object = &document["objects"][0];
+    assert_eq!((&object["state"], &object["dryRun"]), (&json!("live"), &json!("refused")), "{document:#}");
+    let finding = only(&document);
+    assert_finding(finding, "admission-denied", "proven", &["ConfigMap/c"]);
+    assert_eq!(finding["by"]["binding"], format!("{}-binding", world.namespace));
+    assert_evidence(finding, "managed objects are locked");
+    let text = world.cascade(&["diagnose", "cm/c"]).expect(0).stdout;
+    assert!(text.contains("ConfigMap/c is not being deleted; its DELETE would be refused"), "{text}");
+
+    // Who may not ask, or should not, does not say that nothing would hold it.
+    let read = live(&["--probe", "read"]);
+    assert_eq!((&read["objects"][0]["dryRun"], &read["findings"]), (&json!("unknown"), &json!([])));
+    assert!(read["unchecked"].to_string().contains("--probe=read"), "{read:#}");
+    world.create(
+        "RoleBinding",
+        json!({
+            "metadata": { "name": "view" },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view" },
+            "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "limited" }],
+        }),
+    );
+    world.until("the limited user may look", || {
+        let arguments = ["-n", &world.namespace, "auth", "can-i", "list", "configmaps", "--as", "limited"];
+        world.kubectl().run(&arguments).is_ok()
+    });
+    let run = world.cascade_as("limited", &["diagnose", "cm/c", "-o", "json"]).expect(0);
+    assert_eq!(run.json()["objects"][0]["dryRun"], "unknown", "{run:#?}");
+    assert!(run.json()["unchecked"].to_string().contains("cannot delete resource"), "{run:#?}");
+    let text = world.cascade_as("limited", &["diagnose", "cm/c"]).expect(0).stdout;
+    assert!(text.contains("whether its DELETE is accepted is not known"), "{text}");
+    registered.remove();
+
+    let webhook = Webhook::start(webhook::deny("never asked")).unwrap();
+    let name = format!("gone3.{}.test", world.namespace);
+    let configuration = webhook.validating(&name, &world.namespace, &["DELETE"], &["configmaps"]);
+    drop(webhook);
+    let registered = Registered::new(&world, &[configuration]);
+    world.until("the webhook is called in vain", || {
+        let arguments = ["-n", &world.namespace, "delete", "--dry-run=server", "cm/c"];
+        world.kubectl().run(&arguments).is_err_and(|error| error.to_string().contains(&name))
+    });
+    let document = live(&[]);
+    assert_finding(only(&document), "admission-unreachable", "proven", &["ConfigMap/c"]);
+    assert_eq!(only(&document)["by"]["configuration"], name.as_str());
+    registered.remove();
+    // It was only foretold.
+    assert!(world.get("ConfigMap/c").is_some_and(|object| object["metadata"]["deletionTimestamp"].is_null()));
+}

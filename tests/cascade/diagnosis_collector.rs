@@ -23,7 +23,7 @@ fn a_collector_that_is_down_and_one_without_rights() {
         return;
     }
     let world = World::on(plane, "down");
-    for name in ["fg", "bg", "or", "canary"] {
+    for name in ["fg", "bg", "or", "canary", "live"] {
         world.thing("ConfigMap", name, &[], &[]);
         world.thing("Secret", name, &[&format!("ConfigMap/{name}!")], &[]);
     }
@@ -76,6 +76,10 @@ fn a_collector_that_is_down_and_one_without_rights() {
     ]);
     let result = run.expect(3).json();
     assert_finding(only(&result), "collector-down", "proven", &["ConfigMap/bg", "Secret/bg"]);
+    // What is not deleted yet would leave its dependent behind.
+    let document = diagnose(&world, &["cm/live"], 0);
+    assert_finding(only(&document), "collector-down", "proven", &["ConfigMap/live", "Secret/live"]);
+    assert_eq!(document["objects"][0]["dryRun"], "accepted");
     // The canary is not collected either, and nothing of it stays.
     delete(&world, "ConfigMap/canary", FOREGROUND);
     let run = world.cascade(&["diagnose", "cm/canary", "--observe", "1s", "--probe", "canary", "-o", "json"]);

@@ -16,8 +16,10 @@ use crate::model::object::ObjectRef;
 pub(super) enum Refused<'f> {
     /// The removal of a finalizer.
     Finalizer(&'f str),
-    /// The DELETE of the object.
+    /// The DELETE of the object, by the controller that has to send it.
     Delete,
+    /// The DELETE that the caller means to send.
+    Request,
     /// The removal of an ownerReference.
     Reference,
 }
@@ -26,13 +28,13 @@ impl Refused<'_> {
     fn words(self) -> String {
         match self {
             Self::Finalizer(name) => format!("the removal of its finalizer {name}"),
-            Self::Delete => "its DELETE".to_owned(),
+            Self::Delete | Self::Request => "its DELETE".to_owned(),
             Self::Reference => "the removal of its ownerReference".to_owned(),
         }
     }
 
     pub(super) fn operation(self) -> &'static str {
-        if self == Self::Delete { "DELETE" } else { "UPDATE" }
+        if matches!(self, Self::Delete | Self::Request) { "DELETE" } else { "UPDATE" }
     }
 
     /// Whether the object of the request has a deletionTimestamp; others are to get theirs by it, or are to stay.
@@ -44,6 +46,8 @@ impl Refused<'_> {
     fn exempt(self) -> String {
         if self.is_on_terminating() {
             format!("the {} of objects that have a deletionTimestamp", self.operation())
+        } else if self == Self::Request {
+            format!("this {}", self.operation())
         } else {
             format!("this {} by the garbage collector and the namespace controller", self.operation())
         }
@@ -153,8 +157,10 @@ impl Inquiry<'_> {
             Reading::WebhookDenied { webhook } => Remedy {
                 command: look,
                 text: format!(
-                    "restore what the webhook {webhook} misses, or let it accept {} (a cluster administrator can exempt \
-                     the namespace or the operation)",
+                    "{} the webhook {webhook} {}, or let it accept {} (a cluster administrator can exempt the namespace \
+                     or the operation)",
+                    if what == Refused::Request { "meet what" } else { "restore what" },
+                    if what == Refused::Request { "demands" } else { "misses" },
                     what.exempt()
                 ),
                 risk: None,
@@ -171,6 +177,11 @@ impl Inquiry<'_> {
                 text: format!(
                     "repair the expression of the policy {policy}: it cannot be evaluated on this object"
                 ),
+                risk: None,
+            },
+            Reading::PolicyDenied { policy, .. } if what == Refused::Request => Remedy {
+                command: Some(show("validatingadmissionpolicy", policy)),
+                text: format!("meet what the policy {policy} demands, or let it accept {}", what.exempt()),
                 risk: None,
             },
             Reading::PolicyDenied { policy, .. } => Remedy {
@@ -263,7 +274,8 @@ fn summary(
     };
     let configuration =
         actor.configuration.as_ref().map(|name| format!(" (configured in {name})")).unwrap_or_default();
-    format!("{} does not go: {who} {}{as_whom}{configuration}", leaf.short(), what.words())
+    let is = if what == Refused::Request { "cannot be deleted" } else { "does not go" };
+    format!("{} {is}: {who} {}{as_whom}{configuration}", leaf.short(), what.words())
 }
 
 /// The finding for a target whose own DELETE was refused.

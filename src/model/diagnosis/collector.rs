@@ -15,7 +15,8 @@ use crate::model::facts::{Identity, Question, Reply, Subject};
 use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, ObjectRef, Timestamp, Uid};
 
 /// The Lease that the leading controller manager renews every few seconds (reference P6).
-const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
+pub(super) const LEASE: &str =
+    "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
 /// The collector's back-off is capped at 1000 s; past twice that it is no longer back-off (reference B.0).
 const BACK_OFF_SECONDS: i64 = 2000;
 
@@ -55,7 +56,7 @@ impl Tried<'_> {
 }
 
 /// What the Lease tells.
-enum Lease {
+pub(super) enum Lease {
     Stale(String),
     Fresh(String),
     Unknown,
@@ -412,7 +413,7 @@ impl<'a> Inquiry<'a> {
         let leaf = object.reference();
         let name = leaf.short();
         let act = match what {
-            Refused::Delete => "delete it",
+            Refused::Delete | Refused::Request => "delete it",
             Refused::Reference => "remove its ownerReference",
             Refused::Finalizer(_) => "remove its finalizer",
         };
@@ -466,7 +467,7 @@ impl<'a> Inquiry<'a> {
             finding.remedies.push(Remedy::text("wait a few seconds"));
             return finding;
         }
-        if self.case.probing == Probing::DryRun {
+        if self.case.probing != Probing::Canary {
             self.unchecked(
                 "whether the garbage collector works, and frees it once it looks again",
                 "that takes two short-lived ConfigMaps: only with --probe=canary",
@@ -730,7 +731,7 @@ impl<'a> Inquiry<'a> {
     }
 
     /// Whether a controller manager leads (P6), as the Lease stands: one that died a moment ago still seems to.
-    fn lease(&mut self) -> Lease {
+    pub(super) fn lease(&mut self) -> Lease {
         self.read_lease(&Question::Get(LEASE.to_owned()))
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use super::{
-    Actor, Case, Cause, Diagnosed, Diagnosis, Evidence, Finding, Probing, State, Unchecked, Verdict,
+    Actor, Case, Cause, Diagnosed, Diagnosis, DryRun, Evidence, Finding, Probing, State, Unchecked, Verdict,
 };
 use crate::model::catalog::escaped;
 use crate::model::diagnosis::reading::{Reading, is_put_back, read};
@@ -21,7 +21,8 @@ const EXAMINED: usize = 5;
 /// a loop of 20 s), in seconds after its deletionTimestamp.
 pub(super) const MISSING_NODE_SECONDS: i64 = 120;
 
-static READ_ONLY: LazyLock<Reply> = LazyLock::new(|| Reply::NotAsked("not tried: --probe=read".to_owned()));
+static READ_ONLY: LazyLock<Reply> =
+    LazyLock::new(|| Reply::NotAsked("dry runs were excluded by --probe=read".to_owned()));
 static NO_CANARY: LazyLock<Reply> =
     LazyLock::new(|| Reply::NotAsked("it writes: only with --probe=canary".to_owned()));
 
@@ -37,6 +38,8 @@ pub(super) struct Inquiry<'a> {
     wanted: BTreeSet<Question>,
     unchecked: BTreeSet<Unchecked>,
     explained: BTreeSet<usize>,
+    /// What the server said to dry runs of the DELETE of live targets.
+    pub(super) dry_runs: BTreeMap<Uid, DryRun>,
     classes: BTreeMap<Class, (usize, Vec<ObjectRef>)>,
     class_of: BTreeMap<Uid, Class>,
 }
@@ -51,6 +54,7 @@ impl<'a> Inquiry<'a> {
             wanted: BTreeSet::new(),
             unchecked: BTreeSet::new(),
             explained: BTreeSet::new(),
+            dry_runs: BTreeMap::new(),
             classes: BTreeMap::new(),
             class_of: BTreeMap::new(),
         }
@@ -59,7 +63,6 @@ impl<'a> Inquiry<'a> {
     /// The answer to a question. None means: not asked yet; the rules run again when it is known.
     pub(super) fn ask(&mut self, question: &Question) -> Option<&'a Reply> {
         if question.is_write() && self.case.probing == Probing::Read {
-            self.unchecked(question.source(), "dry runs were excluded by --probe=read");
             return Some(&READ_ONLY);
         }
         if question.is_canary() && self.case.probing != Probing::Canary {
@@ -281,14 +284,19 @@ impl<'a> Inquiry<'a> {
     fn diagnosed(&self, target: &ObjectRef) -> Diagnosed {
         let Some(&index) = self.graph.by_uid(&target.uid).first() else {
             // Gone by UID; what should have gone along with it is explained by the findings.
-            return Diagnosed { reference: target.clone(), state: State::Gone, would_hold: None };
+            return Diagnosed::new(target.clone(), State::Gone);
         };
         let namespace = self.going_namespace(index).map(|namespace| self.graph.object(namespace).uid.clone());
         let is_live = !self.graph.object(index).is_terminating();
         if is_live && namespace.is_none() {
             let plan = forecast(self.graph, &[index], Policy::Background);
             let held = plan.entry(index).map(|entry| entry.held_by.clone()).unwrap_or_default();
-            return Diagnosed { reference: target.clone(), state: State::Live, would_hold: Some(held) };
+            let dry_run = self.dry_runs.get(&target.uid).copied().unwrap_or(DryRun::Unknown);
+            return Diagnosed {
+                would_hold: Some(held),
+                dry_run: Some(dry_run),
+                ..Diagnosed::new(target.clone(), State::Live)
+            };
         }
         let below: BTreeSet<&Uid> =
             self.graph.closure(&[index]).into_iter().map(|member| &self.graph.object(member).uid).collect();
@@ -306,7 +314,7 @@ impl<'a> Inquiry<'a> {
         let anew = relevant.iter().any(|finding| finding.cause == Cause::DependentsRecreated);
         let moves = self.case.moving.contains_key(&target.uid) && !anew;
         let state = if waiting || moves { State::Waiting } else { State::Stuck };
-        Diagnosed { reference: target.clone(), state, would_hold: None }
+        Diagnosed::new(target.clone(), state)
     }
 
     /// Whether a finding describes something that ends by itself soon.

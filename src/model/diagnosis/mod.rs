@@ -11,6 +11,7 @@ mod collector;
 mod container;
 mod finalizer;
 mod inquiry;
+mod live;
 mod ownership;
 mod pod;
 mod reading;
@@ -210,6 +211,18 @@ pub enum State {
     Stuck,
 }
 
+/// What the server says to a dry run of the DELETE of a live object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DryRun {
+    /// Its deletion would begin.
+    Accepted,
+    /// Somebody refuses it; a finding says who.
+    Refused,
+    /// It was not asked, or the answer says nothing of the object; `unchecked` says why.
+    Unknown,
+}
+
 /// One diagnosed object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -222,6 +235,16 @@ pub struct Diagnosed {
     /// For a live object: what would hold it if it were deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub would_hold: Option<Vec<Holder>>,
+    /// For a live object: whether its DELETE would be accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dry_run: Option<DryRun>,
+}
+
+impl Diagnosed {
+    /// An object in this state, which is not [`State::Live`]: of a live one more is to be said.
+    pub fn new(reference: ObjectRef, state: State) -> Self {
+        Self { reference, state, would_hold: None, dry_run: None }
+    }
 }
 
 /// A check that could not be made.
@@ -279,6 +302,8 @@ pub struct Case {
     pub created_later: Vec<ObjectRef>,
     /// The targets below which something moves, and how fast. Nothing else is said of them.
     pub moving: BTreeMap<Uid, Pace>,
+    /// Whether to find out of live targets what would hold them; otherwise nothing is asked about these.
+    pub foresees: bool,
     /// The time now, by the server's clock as far as it is known.
     pub now: Timestamp,
     /// For suggested commands.

@@ -28,7 +28,7 @@ pub(super) fn refused(code: u16, message: &str) -> Reply {
     Reply::Refused { code, reason: String::new(), message: message.to_owned() }
 }
 
-fn lease(seconds_ago: i64) -> Reply {
+pub(super) fn lease(seconds_ago: i64) -> Reply {
     let renewed = now() - jiff::SignedDuration::from_secs(seconds_ago);
     ok(
         json!({ "spec": { "holderIdentity": "kcm-1", "leaseDurationSeconds": 15, "renewTime": renewed.to_string() } }),

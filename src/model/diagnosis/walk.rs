@@ -34,6 +34,8 @@ impl Inquiry<'_> {
                 Some(&index) => {
                     if let Some(namespace) = self.going_namespace(index) {
                         self.goes_with_namespace(target, namespace);
+                    } else if case.foresees {
+                        self.foresee(index, target);
                     }
                 }
                 // Gone by UID: what it leaves behind hangs on its UID (B.2).
