@@ -24,19 +24,25 @@ pub mod tree;
 pub mod version;
 pub mod wait;
 pub mod watching;
+pub mod words;
 
-use std::io;
+use std::ffi::OsString;
+use std::io::{self, Write as _};
 
 use crate::cli::{Cli, Verb};
 use crate::error::{ExitCode, Failure};
 use crate::model::target::BareType;
 use crate::render::failure::write_failure;
-use crate::render::look::Look;
-use session::{Session, color_when};
+use crate::render::look::{ColorWhen, Look};
+use session::{Session, color_when, unwritable};
 
-/// Runs the command line, prints a failure if there is one, and gives the exit code.
-pub async fn run(cli: &Cli) -> ExitCode {
-    match dispatch(cli).await {
+/// Runs the command line, prints a failure if there is one, and gives the exit code. `words` are what it was read from.
+pub async fn run(cli: &Cli, words: &[OsString]) -> ExitCode {
+    let run = async {
+        words::check(words)?;
+        dispatch(cli).await
+    };
+    match run.await {
         Ok(code) => code,
         Err(failure) => fail(cli, &failure),
     }
@@ -45,6 +51,19 @@ pub async fn run(cli: &Cli) -> ExitCode {
 /// The operating system refused what an asynchronous runtime needs.
 pub fn no_runtime(cli: &Cli, error: &io::Error) -> ExitCode {
     fail(cli, &Failure::error(format!("cannot start: {error}")))
+}
+
+/// There is nothing to run: help or the version was wanted, which are no errors (clap knows which is which, and where
+/// each is printed), or the command line is wrong.
+pub fn not_parsed(error: &clap::Error) -> ExitCode {
+    let written = error.print().and_then(|()| io::stdout().flush());
+    if error.use_stderr() {
+        return ExitCode::Usage;
+    }
+    match unwritable(written) {
+        Ok(()) => ExitCode::Done,
+        Err(failure) => report(ColorWhen::Auto, &failure),
+    }
 }
 
 /// What can be refused before anybody is asked, and before a cluster is looked for.
@@ -76,7 +95,11 @@ async fn dispatch(cli: &Cli) -> Result<ExitCode, Failure> {
 }
 
 fn fail(cli: &Cli, failure: &Failure) -> ExitCode {
+    report(color_when(cli), failure)
+}
+
+fn report(color: ColorWhen, failure: &Failure) -> ExitCode {
     // There is nowhere left to report that standard error is closed.
-    let _ = write_failure(&mut io::stderr().lock(), Look::stderr(color_when(cli)), failure);
+    let _ = write_failure(&mut io::stderr().lock(), Look::stderr(color), failure);
     failure.kind.exit_code()
 }

@@ -134,6 +134,10 @@ pub fn print_stdout(write: impl FnOnce(&mut Sink<'_>) -> io::Result<()>) -> Resu
 
 fn print_to(out: &mut dyn Write, write: impl FnOnce(&mut Sink<'_>) -> io::Result<()>) -> Result<(), Failure> {
     let mut buffered: Sink<'_> = io::BufWriter::new(out);
-    closed_pipe_is_fine(write(&mut buffered).and_then(|()| buffered.flush()))
-        .map_err(|error| Failure::error(format!("cannot write the output: {error}")))
+    unwritable(write(&mut buffered).and_then(|()| buffered.flush()))
+}
+
+/// Words that something could not be written; a reader that went away (`| head`) is no error.
+pub fn unwritable(written: io::Result<()>) -> Result<(), Failure> {
+    closed_pipe_is_fine(written).map_err(|error| Failure::error(format!("cannot write the output: {error}")))
 }

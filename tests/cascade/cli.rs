@@ -55,6 +55,41 @@ fn a_wrong_command_line_is_a_usage_error_before_anybody_is_asked() {
     usage(&["tree", "-k", "dir"], &["kustom", "hint:"]);
 }
 
+/// The slip that kubectl's own users make all the time.
+#[test]
+fn a_value_behind_a_space_of_a_flag_that_wants_an_equals_sign_is_told_with_the_command_that_was_meant() {
+    usage(
+        &["delete", "cm/x", "--cascade", "orphan"],
+        &["hint: kubectl cascade delete cm/x --cascade=orphan\n"],
+    );
+    usage(
+        &["delete", "--dry-run", "server", "cm", "x", "--token", "hunter2"],
+        &[
+            "--dry-run takes its value only behind \"=\"",
+            "hint: kubectl cascade delete --dry-run=server cm x\n",
+        ],
+    );
+    usage(&["delete", "cm", "x", "--wait", "false"], &["hint: kubectl cascade delete cm x --wait=false\n"]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn help_and_version_that_cannot_be_written_are_errors() {
+    for arguments in
+        [&["--help"][..], &["-h"], &["delete", "--help"], &["--version"], &["completion", "bash"]]
+    {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-cascade"));
+        command
+            .args(arguments)
+            .env_clear()
+            .stdout(std::fs::File::options().write(true).open("/dev/full").unwrap());
+        let output = command.output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {stderr}");
+        assert!(stderr.starts_with("error: cannot write the output: "), "{arguments:?}: {stderr}");
+    }
+}
+
 #[test]
 fn what_cannot_be_read_as_targets_is_a_usage_error_and_deletes_nothing() {
     let world = World::new("cli-targets");
@@ -92,6 +127,12 @@ fn bare_flags_mean_what_they_mean_in_kubectl() {
     assert_eq!(plan(&world, &["--cascade=foreground", "cm/own"], 0)["policy"], "foreground");
     assert_eq!(plan(&world, &["--policy", "foreground", "cm/own"], 0)["policy"], "foreground");
     assert_eq!(plan(&world, &["cm/own", "--dry-run=client"], 0)["kind"], "Plan");
+    // kubectl's switches take a value, too.
+    assert_eq!(
+        plan(&world, &["cm/own", "cm/absent", "--ignore-not-found=true", "--dry-run"], 0)["kind"],
+        "Plan"
+    );
+    world.cascade(&["delete", "cm/absent", "--ignore-not-found=false", "--yes"]).expect(1);
     // `--cascade cm/own` is a bare flag followed by a target, not a policy called cm/own.
     assert_eq!(plan(&world, &["--cascade", "cm/own"], 0)["policy"], "background");
     assert_eq!(plan(&world, &["--dry-run", "cm/own"], 0)["targets"][0]["name"], "own");
