@@ -226,6 +226,8 @@ fn a_claim_that_a_finished_pod_still_names() {
     let finding = only(&document);
     assert_finding(finding, "claim-in-use", "proven", &["PersistentVolumeClaim/data"]);
     assert_eq!(finding["by"]["pod"], "user1");
+    // That no volume was found for it does not hold it.
+    assert!(!finding["evidence"].to_string().contains("event FailedBinding"), "{finding:#}");
     paste(&world, commands(finding)[0]).expect(0);
     world.gone("PersistentVolumeClaim/data");
 }

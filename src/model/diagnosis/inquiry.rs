@@ -7,6 +7,7 @@ use super::{
     Actor, Case, Cause, Diagnosed, Diagnosis, DryRun, Evidence, Finding, Probing, State, Unchecked, Verdict,
 };
 use crate::model::catalog::escaped;
+use crate::model::diagnosis::event::quoted;
 use crate::model::diagnosis::reading::{Reading, is_put_back, read};
 use crate::model::facts::{Facts, Identity, Question, Reply, Subject};
 use crate::model::forecast::forecast;
@@ -168,7 +169,7 @@ impl<'a> Inquiry<'a> {
         (body["metadata"]["uid"] == *subject.uid.as_str()).then_some(body)
     }
 
-    /// The newest Events about an object, as supporting evidence.
+    /// The newest Events about an object that can bear on its deletion, as supporting evidence.
     pub(super) fn events(&mut self, index: usize) -> Vec<Evidence> {
         let object = self.graph.object(index);
         let namespace = object.namespace.as_deref().unwrap_or("default");
@@ -178,29 +179,8 @@ impl<'a> Inquiry<'a> {
             escaped(object.uid.as_str())
         );
         let Some(reply) = self.ask(&Question::Get(path)) else { return Vec::new() };
-        let Some(items) = reply.body().and_then(|body| body["items"].as_array()) else { return Vec::new() };
-        let mut events: Vec<(String, String, String)> = items
-            .iter()
-            .map(|event| {
-                let text = |field: &str| event[field].as_str().unwrap_or_default().to_owned();
-                let mut time = text("lastTimestamp");
-                if time.is_empty() {
-                    time = text("eventTime");
-                }
-                (time, text("reason"), text("message"))
-            })
-            .filter(|(_, reason, _)| !ROUTINE_EVENTS.contains(&reason.as_str()))
-            .collect();
-        events.sort();
-        events
-            .into_iter()
-            .rev()
-            .take(3)
-            .map(|(time, reason, message)| Evidence {
-                source: format!("event {reason} at {time}").trim_end_matches(" at ").to_owned(),
-                text: message,
-            })
-            .collect()
+        let events = reply.body().and_then(|body| body["items"].as_array());
+        events.map(|events| quoted(events, object)).unwrap_or_default()
     }
 
     /// Adds a finding.
@@ -330,10 +310,6 @@ impl<'a> Inquiry<'a> {
         }
     }
 }
-
-/// Events that say nothing about a deletion.
-const ROUTINE_EVENTS: [&str; 7] =
-    ["Scheduled", "Pulled", "Pulling", "Created", "Started", "SuccessfulCreate", "ScalingReplicaSet"];
 
 impl Finding {
     /// A finding about the last object of a chain.

@@ -9,6 +9,7 @@ mod admission;
 mod candidate;
 mod collector;
 mod container;
+mod event;
 mod finalizer;
 mod inquiry;
 mod live;
