@@ -16,7 +16,10 @@ use crate::model::catalog::{Catalog, Gap, Resource};
 use crate::model::graph::{OwnerGraph, OwnerState};
 use crate::model::object::{Lookup, LookupKey, Object, PodDetails, Searched, Snapshot, Uid};
 
-/// Requests in flight. HTTP/1.1 needs a connection for each.
+/// Requests in flight. HTTP/1.1 needs a connection for each, and each costs a TLS handshake of the server's processor
+/// time. Measured with some 190 lists: over a link of 25 ms, 16 take 0.52 s, 32 0.35 s, 48 0.31 s, 64 0.34 s and 150
+/// 0.42 s; on loopback 0.15, 0.16, 0.17, 0.20 and 0.21 s. So 32 is near the best of both, and kinder to a server in
+/// trouble than more.
 const CONCURRENCY: usize = 32;
 /// Owners outside the searched part that are looked up one by one; beyond that they stay unknown.
 const MOST_LOOKUPS: usize = 256;

@@ -310,7 +310,8 @@ impl<'a> Picture<'a> {
             }
             Body::Below { members } => {
                 name.append(by_kind(self.look, self.graph, members));
-                if self.options.forecast.is_some() {
+                // What the server says of several kinds cannot be told apart in one cell.
+                if self.options.forecast.is_some() || self.is_one_kind(members) {
                     Row::Cells(self.group_cells(name, status, members))
                 } else {
                     self.open_row(name)
@@ -458,6 +459,11 @@ impl<'a> Picture<'a> {
     /// A row whose text runs on from the column of names.
     fn open_row(&self, name: Line) -> Row {
         Row::Open(if self.namespaces { vec![Line::new(), name] } else { vec![name] })
+    }
+
+    fn is_one_kind(&self, members: &[usize]) -> bool {
+        let kind = |index: usize| &self.graph.object(index).resource;
+        members.iter().all(|index| kind(*index) == kind(members[0]))
     }
 
     /// `Running ×498, Pending ×2`: what the server says of those that are not Terminating.

@@ -194,6 +194,41 @@ fn many_siblings_of_a_kind_are_one_line() {
 }
 
 #[test]
+fn one_kind_below_a_group_is_counted_by_status_too() {
+    let mut text = "Job/a\n".to_owned();
+    for number in 0..20 {
+        writeln!(text, "ReplicaSet/r{number} <- Job/a\nPod/p{number} <- ReplicaSet/r{number}")
+            .unwrap_or_default();
+    }
+    let status = |number: usize| if number == 7 { "Pending" } else { "Running" };
+    let columns: BTreeMap<Uid, Columns> = (0..20)
+        .map(|number| {
+            let columns = Columns { ready: String::new(), status: status(number).into() };
+            (format!("Pod/p{number}").into(), columns)
+        })
+        .collect();
+    let drawn = |text: &str| {
+        let graph = graph(text);
+        let roots = [at(&graph, "Job/a")];
+        written(|out| write_tree(out, Look::PLAIN, &graph, &roots, &TreeOptions::new(now(), &columns)))
+    };
+    assert_snapshot!(drawn(&text), @r"
+    NAME                READY   STATUS                    AGE
+    Job/a                                                 27h
+    └─ ReplicaSet ×20
+       └─ Pod ×20               Running ×19, Pending ×1
+    ");
+    // Of two kinds nobody could tell whose status is meant.
+    text.push_str("Secret/s <- ReplicaSet/r0\n");
+    assert_snapshot!(drawn(&text), @r"
+    NAME                READY   STATUS   AGE
+    Job/a                                27h
+    └─ ReplicaSet ×20
+       └─ Secret ×1, Pod ×20
+    ");
+}
+
+#[test]
 fn ten_siblings_of_a_kind_are_ten_lines() {
     let mut text = "Job/a\n".to_owned();
     for number in 0..10 {
