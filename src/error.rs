@@ -10,6 +10,8 @@ use std::time::Duration;
 use kube::client::AuthError;
 use kube::config::ExecConfig;
 
+use crate::model::command::{Caller, MAY_I, VIEW_MINIFIED};
+
 /// What sort of failure this is; it alone decides the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
@@ -122,6 +124,13 @@ impl Failure {
         self.hint = Some(hint.into());
         self
     }
+
+    /// Gives the commands of its hint the flags of the caller, who is not known where most failures are worded.
+    #[must_use]
+    pub fn to_caller(mut self, caller: &Caller, namespace: Option<&str>) -> Self {
+        self.hint = self.hint.map(|hint| caller.complete(&hint, namespace));
+        self
+    }
 }
 
 impl fmt::Display for Failure {
@@ -227,7 +236,7 @@ impl From<Trouble> for Failure {
             // The authorizer's own words; admission and quota answer 403, too (`apiserver/pkg/endpoints/handlers/
             // responsewriters/errors.go`, forbiddenMessage).
             403 if message.contains("\" cannot ") => {
-                failure.hint("`kubectl auth can-i --list` shows what you may do; ask for the missing right")
+                failure.hint(format!("{MAY_I} shows what you may do; ask for the missing right"))
             }
             429 => failure.hint("the server is busy; try again in a moment"),
             502..=504 => {
@@ -296,9 +305,7 @@ pub(crate) fn of_connection(error: &kube::Error, server: &str) -> Trouble {
             message: format!(
                 "The connection to the server {host} was refused - did you specify the right host or port?"
             ),
-            hint: Some(
-                "check the address with `kubectl config view --minify`, and that the API server runs".into(),
-            ),
+            hint: Some(format!("check the address with {VIEW_MINIFIED}, and that the API server runs")),
         };
     }
     if mentions("dns error") || mentions("failed to lookup address") {

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::cluster::connect::ConnectionOptions;
 use crate::error::Failure;
+use crate::model::command::VIEW;
 
 /// Where a pod finds its own credentials.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -201,7 +202,7 @@ fn unreadable(path: &Path, error: &KubeconfigError) -> Failure {
             let text = cause.to_string();
             let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
             Failure::error(format!("the kubeconfig {} is not valid: {first}", path.display()))
-                .hint("`kubectl config view` with the same file shows whether kubectl can read it")
+                .hint(format!("{VIEW} shows whether kubectl can read it"))
         }
         other => Failure::error(format!("the kubeconfig {} cannot be merged: {other}", path.display()))
             .hint("apiVersion must be v1 and kind Config in all files of KUBECONFIG"),
@@ -214,7 +215,7 @@ fn select(kubeconfig: Kubeconfig, options: &ConnectionOptions, files: &Files) ->
     let absent = |what: &str, name: &str, known: Vec<&str>| {
         let failure = Failure::error(format!("{what} {name:?} does not exist in {}", files.named()));
         if known.is_empty() {
-            failure.hint("`kubectl config view` shows what the kubeconfig defines")
+            failure.hint(format!("{VIEW} shows what the kubeconfig defines"))
         } else {
             failure.hint(format!("known: {}", known.join(", ")))
         }
@@ -231,7 +232,7 @@ fn select(kubeconfig: Kubeconfig, options: &ConnectionOptions, files: &Files) ->
             let failure = Failure::error(format!("no current context is set in {}", files.named()));
             let known: Vec<&str> = kubeconfig.contexts.iter().map(|named| named.name.as_str()).collect();
             return Err(failure.hint(format!(
-                "choose one with --context or `kubectl config use-context`; known: {}",
+                "choose one with --context; known: {}",
                 if known.is_empty() { "none".to_owned() } else { known.join(", ") }
             )));
         }

@@ -17,12 +17,33 @@ pub async fn connect(args: &ConnectionArgs) -> Result<Cluster, Failure> {
     Cluster::connect(&options(args)?).await
 }
 
-/// The flags that a suggested command repeats. Never a token.
+/// The flags that a suggested command repeats, to reach the same server as the same user. Never a token.
 pub fn caller(args: &ConnectionArgs) -> Caller {
+    let given = |flag: &Option<String>| flag.clone().filter(|value| !value.is_empty());
+    let file = |flag: &Option<std::path::PathBuf>| {
+        flag.as_ref().map(|path| path.to_string_lossy().into_owned()).filter(|path| !path.is_empty())
+    };
+    let one = [
+        ("--cluster", given(&args.cluster)),
+        ("--user", given(&args.user)),
+        ("--server", given(&args.server)),
+        ("--tls-server-name", given(&args.tls_server_name)),
+        ("--certificate-authority", file(&args.certificate_authority)),
+        ("--client-certificate", file(&args.client_certificate)),
+        ("--client-key", file(&args.client_key)),
+        ("--as-uid", given(&args.as_uid)),
+    ];
+    let several = [("--as-group", &args.as_group), ("--as-user-extra", &args.as_user_extra)];
+    let mut further: Vec<(&'static str, String)> =
+        one.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+    for (name, values) in several {
+        further.extend(values.iter().map(|value| (name, value.clone())));
+    }
     Caller {
-        context: args.context.clone(),
-        kubeconfig: args.kubeconfig.as_ref().map(|path| path.to_string_lossy().into_owned()),
-        as_user: args.as_user.clone(),
+        context: given(&args.context),
+        kubeconfig: file(&args.kubeconfig),
+        as_user: given(&args.as_user),
+        further,
     }
 }
 
@@ -194,12 +215,15 @@ mod tests {
             kubeconfig: Some("/home/me/prod.yaml".into()),
             as_user: Some("jane".into()),
             token: Some("s3cret".into()),
+            server: Some("https://eu.example.com".into()),
+            as_group: vec!["a".into(), "b".into()],
             ..ConnectionArgs::default()
         };
         let command = caller(&args).command("kubectl get", Some("ci"), &["pod/x"]);
         assert_eq!(
             command,
-            "kubectl get -n ci --context prod --kubeconfig /home/me/prod.yaml --as jane pod/x"
+            "kubectl get -n ci --context prod --kubeconfig /home/me/prod.yaml --as jane --server https://eu.example.com \
+             --as-group a --as-group b pod/x"
         );
     }
 }

@@ -125,6 +125,7 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
             .iter()
             .map(|removal| subject.graph.object(removal.object).reference())
             .collect(),
+        told: plan.gaps.clone(),
     };
     ending::finish(session, args.output, &subject, &plan, ended, &mut interrupt).await
 }
@@ -162,7 +163,7 @@ async fn prepare(session: &Session, args: &DeleteArgs, wish: &Wish) -> Result<Pr
         return ending::nothing_to_do(session, args.output, wish.policy, dry_run).map(Prepared::Answered);
     }
     refuse_unread(&subject)?;
-    refuse_without_uid(&subject)?;
+    refuse_without_uid(session, &subject)?;
     refuse_orphaned_containers(&subject, wish.policy)?;
     let sent = DeleteWish { policy: wish.policy, grace_seconds: wish.grace_seconds };
     let keeping = keep::keeping(session, &args.keep, &subject, sent).await?;
@@ -268,7 +269,7 @@ fn refuse_unread(subject: &Subject) -> Result<(), Failure> {
 }
 
 /// Without a UID nobody can say which object was deleted, or whether it is gone.
-fn refuse_without_uid(subject: &Subject) -> Result<(), Failure> {
+fn refuse_without_uid(session: &Session, subject: &Subject) -> Result<(), Failure> {
     let objects = subject.targets.iter().map(|target| subject.graph.object(*target));
     match objects.into_iter().find(|object| object.uid.as_str().is_empty()) {
         None => Ok(()),
@@ -276,7 +277,10 @@ fn refuse_without_uid(subject: &Subject) -> Result<(), Failure> {
             "{} has no UID, so that it cannot be told from a successor: nothing was deleted",
             object.reference().short()
         ))
-        .hint("if its server deletes such objects at all: kubectl delete")),
+        .hint(format!(
+            "if its server deletes such objects at all: {}",
+            session.caller.command_on("kubectl delete", object, &[])
+        ))),
     }
 }
 

@@ -17,6 +17,7 @@ use crate::cluster::evidence;
 use crate::cluster::metadata::{self, Wanted};
 use crate::cluster::probes;
 use crate::error::{ExitCode, Failure, FailureKind, Trouble};
+use crate::model::catalog::Gap;
 use crate::model::diagnosis::{self, Case, Diagnosis, Finding, Pace, Probing, Unchecked};
 use crate::model::forecast::{Fate, Forecast, forecast};
 use crate::model::graph::OwnerGraph;
@@ -41,6 +42,8 @@ pub struct Ended {
     pub probing: Probing,
     /// What has lost its ownerReference by `--keep`, whatever became of the DELETE.
     pub cut: Vec<ObjectRef>,
+    /// The gaps that were told already, with the forecast.
+    pub told: Vec<Gap>,
 }
 
 /// `--ignore-not-found`, or a selector without a match: done.
@@ -140,7 +143,7 @@ pub async fn not_waited(
         let accepted: Vec<ObjectRef> = targets.filter(|target| !refused(&target.uid)).collect();
         session.print(|out| names::write_names(out, &accepted))?;
     }
-    report(session, output, &result, refusals, ExitCode::Done)
+    report(session, output, &result, &plan.gaps, refusals, ExitCode::Done)
 }
 
 /// `--keep` cannot be done: nothing was deleted.
@@ -162,7 +165,7 @@ pub fn stopped(
     result.orphaned = stop.orphaned;
     result.findings.extend(stop.finding);
     result.gaps.clone_from(&plan.gaps);
-    report(session, output, &result, &[], ExitCode::Refused)?;
+    report(session, output, &result, &plan.gaps, &[], ExitCode::Refused)?;
     Err(stop.failure)
 }
 
@@ -221,7 +224,7 @@ pub async fn finish(
     result
         .gaps
         .dedup_by(|later, earlier| (&later.resource, &later.group) == (&earlier.resource, &earlier.group));
-    report(session, output, &result, &ended.refusals, code)
+    report(session, output, &result, &ended.told, &ended.refusals, code)
 }
 
 /// Ctrl-C while the cause was looked for.
@@ -413,14 +416,15 @@ async fn explain(session: &Session, subject: &Subject, ended: &Ended, result: &m
     result.gaps.dedup();
 }
 
-/// Prints the report and gives the exit code.
+/// Prints the report and gives the exit code. In text, the gaps that the forecast above it has told are not told again.
 ///
 /// # Errors
 /// Standard output cannot be written to.
-pub fn report(
+fn report(
     session: &Session,
     output: Option<ReportFormat>,
     result: &DeletionResult,
+    told: &[Gap],
     refusals: &[(Object, Trouble)],
     code: ExitCode,
 ) -> Result<ExitCode, Failure> {
@@ -429,13 +433,14 @@ pub fn report(
             session.print(|out| json::write_json(out, &json::result_document(result)))?
         }
         Some(ReportFormat::Name) => session.print(|out| names::write_names(out, &result.deleted))?,
-        None => session.print(|out| report_text::write_result(out, session.stdout, result))?,
+        None => session.print(|out| report_text::write_result(out, session.stdout, result, told))?,
     }
     if result.outcome == Outcome::Interrupted && output.is_some() {
         session.note(|out| notes::write_interrupted(out, session.stderr));
     }
     for (object, trouble) in refusals {
-        session.note(|out| write_failure(out, session.stderr, &refusal(object, trouble)));
+        let failure = refusal(object, trouble).to_caller(&session.caller, object.namespace.as_deref());
+        session.note(|out| write_failure(out, session.stderr, &failure));
     }
     Ok(ExitCode::worst([code, refusal_code(refusals)]))
 }
@@ -504,18 +509,22 @@ pub fn is_replaced(trouble: &Trouble) -> bool {
 }
 
 /// Whether it is admission that refuses, not a missing right: the server's own wording tells
-/// (`apiserver/pkg/admission/plugin/webhook/errors/statuserror.go`, `.../policy/validating/dispatcher.go`).
+/// (`apiserver/pkg/admission/plugin/webhook/errors/statuserror.go`, `.../policy/validating/dispatcher.go`; of a missing
+/// right `apiserver/pkg/endpoints/handlers/responsewriters/errors.go`, forbiddenMessage).
 pub fn is_admission(trouble: &Trouble) -> bool {
     let words = words(trouble);
-    [
+    let phrases = [
         "denied the request",
         "denied request",
         "failed calling webhook",
         "ValidatingAdmissionPolicy",
         "does not support dry run",
-    ]
-    .iter()
-    .any(|phrase| words.contains(phrase))
+    ];
+    // The authorizer names the user whom it refuses; a plugin of the server's own, the one that protects the Namespace
+    // `default` for example, does not. What stands before the server may answer 403, too, but with no Status.
+    let by_plugin = matches!(trouble, Trouble::Status { code: 403, reason, .. } if reason == "Forbidden")
+        && !(words.contains("User \"") && words.contains("\" cannot "));
+    by_plugin || phrases.iter().any(|phrase| words.contains(phrase))
 }
 
 /// The server's own words.

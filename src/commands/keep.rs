@@ -91,7 +91,7 @@ pub async fn keeping(
             }
         }
     }
-    Keeping::new(&subject.graph, &subject.targets, wish, &keep)
+    Keeping::new(&subject.graph, &subject.targets, wish, &keep, &session.caller)
 }
 
 /// `--dry-run=server`: asks admission about each patch. Returns whether it refuses any; the refusal stands verbatim among

@@ -95,7 +95,8 @@ async fn dispatch(cli: &Cli) -> Result<ExitCode, Failure> {
 }
 
 fn fail(cli: &Cli, failure: &Failure) -> ExitCode {
-    report(color_when(cli), failure)
+    let caller = connection::caller(&cli.connection);
+    report(color_when(cli), &failure.clone().to_caller(&caller, cli.connection.namespace.as_deref()))
 }
 
 fn report(color: ColorWhen, failure: &Failure) -> ExitCode {

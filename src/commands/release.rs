@@ -430,6 +430,8 @@ fn finish(
         session.print(|out| json::write_json(out, &json::release_document(release)))?;
     }
     let Some(failure) = failure else { return Ok(ExitCode::Done) };
+    let namespace = release.target.as_ref().and_then(|target| target.namespace.as_deref());
+    let failure = failure.to_caller(&session.caller, namespace);
     session.note(|out| failure::write_failure(out, session.stderr, &failure));
     Ok(failure.kind.exit_code())
 }

@@ -36,7 +36,7 @@ pub async fn run(session: &Session, args: &WaitArgs) -> Result<ExitCode, Failure
     if subject.targets.is_empty() {
         return ending::nothing_to_do(session, args.output, Policy::Background, false);
     }
-    refuse_live_targets(&subject)?;
+    refuse_live_targets(session, &subject)?;
     let policy = common_policy(&subject);
     let plan = forecast(&subject.graph, &subject.targets, policy);
     let mut following = Following::start(&session.cluster, &subject.graph, &plan);
@@ -55,6 +55,7 @@ pub async fn run(session: &Session, args: &WaitArgs) -> Result<ExitCode, Failure
         policy,
         probing: probing(args.follow.probe),
         cut: Vec::new(),
+        told: Vec::new(),
     };
     ending::finish(session, args.output, &subject, &plan, ended, &mut interrupt).await
 }
@@ -79,7 +80,7 @@ pub fn check(args: &WaitArgs) -> Result<(), Failure> {
     manifest::check(&args.target, BareType::All)
 }
 
-fn refuse_live_targets(subject: &Subject) -> Result<(), Failure> {
+fn refuse_live_targets(session: &Session, subject: &Subject) -> Result<(), Failure> {
     let live = subject
         .targets
         .iter()
@@ -88,7 +89,10 @@ fn refuse_live_targets(subject: &Subject) -> Result<(), Failure> {
     match live {
         None => Ok(()),
         Some(object) => Err(Failure::error(format!("{} is not being deleted", object.reference().short()))
-            .hint("to delete it and wait: kubectl cascade delete")),
+            .hint(format!(
+                "to delete it and wait: {}",
+                session.caller.command_on("kubectl cascade delete", object, &[])
+            ))),
     }
 }
 

@@ -17,7 +17,7 @@ pub fn as_kubectl_reads(words: impl IntoIterator<Item = OsString>) -> Vec<OsStri
         arguments(&command).filter(|arg| matches!(arg.get_action(), ArgAction::SetTrue)).collect();
     let mut read: Vec<OsString> = Vec::new();
     let mut words = words.into_iter();
-    while let Some(word) = words.next() {
+    for word in words.by_ref() {
         if word == "--" {
             read.push(word);
             break;

@@ -14,7 +14,25 @@ pub struct Caller {
     pub kubeconfig: Option<String>,
     /// `--as`, where given.
     pub as_user: Option<String>,
+    /// Further flags of that sort, each with its value, in the order in which they are repeated: `--server`, for
+    /// example, or `--as-group`.
+    pub further: Vec<(&'static str, String)>,
 }
+
+/// Commands in hints that are worded where the caller is not known: as they stand there, how they start, whether they
+/// are about a namespace, and the rest.
+const BARE: [(&str, &str, bool, &[&str]); 3] = [
+    (MAY_I, "kubectl auth can-i", true, &["--list"]),
+    (VIEW_MINIFIED, "kubectl config view", false, &["--minify"]),
+    (VIEW, "kubectl config view", false, &[]),
+];
+
+/// What the caller may do; [`Caller::complete`] adds the caller's flags.
+pub const MAY_I: &str = "`kubectl auth can-i --list`";
+/// Which server the kubeconfig names; [`Caller::complete`] adds the caller's flags.
+pub const VIEW_MINIFIED: &str = "`kubectl config view --minify`";
+/// What the kubeconfig defines; [`Caller::complete`] adds the caller's flags.
+pub const VIEW: &str = "`kubectl config view`";
 
 impl Caller {
     /// A command that starts with `start` (`kubectl delete`, `kubectl cascade diagnose`), then `-n` where the object
@@ -31,6 +49,7 @@ impl Caller {
         flag("--context", self.context.as_deref());
         flag("--kubeconfig", self.kubeconfig.as_deref());
         flag("--as", self.as_user.as_deref());
+        self.further.iter().for_each(|(name, value)| flag(name, Some(value)));
         words.extend(rest.iter().map(|word| quote(word)));
         words.join(" ")
     }
@@ -47,6 +66,20 @@ impl Caller {
             [&[name.as_str()], rest].concat()
         };
         self.command(start, object.namespace.as_deref(), &words)
+    }
+}
+
+impl Caller {
+    /// The same hint with the caller's flags in its commands, where it was worded by somebody who does not know them.
+    pub fn complete(&self, hint: &str, namespace: Option<&str>) -> String {
+        let mut hint = hint.to_owned();
+        for (bare, start, namespaced, rest) in BARE {
+            if hint.contains(bare) {
+                let command = self.command(start, namespace.filter(|_| namespaced), rest);
+                hint = hint.replacen(bare, &format!("`{command}`"), 1);
+            }
+        }
+        hint
     }
 }
 
@@ -96,11 +129,29 @@ mod tests {
     #[test]
     fn a_suggested_command_reaches_the_same_cluster_and_survives_a_shell() {
         let caller =
-            Caller { context: Some("prod eu".into()), kubeconfig: None, as_user: Some("it's me".into()) };
+            Caller { context: Some("prod eu".into()), as_user: Some("it's me".into()), ..Caller::default() };
         assert_eq!(
             caller.command("kubectl cascade delete", Some("ci"), &["pod/build-1", "--policy", "background"]),
             r"kubectl cascade delete -n ci --context 'prod eu' --as 'it'\''s me' pod/build-1 --policy background"
         );
+    }
+
+    #[test]
+    fn a_hint_worded_without_the_caller_gets_the_flags_that_were_given() {
+        let caller = Caller {
+            as_user: Some("jane".into()),
+            further: vec![("--as-group", "dev ops".into())],
+            ..Caller::default()
+        };
+        assert_eq!(
+            caller.complete(&format!("{MAY_I} shows it"), Some("ci")),
+            "`kubectl auth can-i -n ci --as jane --as-group 'dev ops' --list` shows it"
+        );
+        assert_eq!(
+            caller.complete(&format!("see {VIEW_MINIFIED}"), Some("ci")),
+            "see `kubectl config view --as jane --as-group 'dev ops' --minify`"
+        );
+        assert_eq!(caller.complete("log in again", Some("ci")), "log in again");
     }
 
     #[test]

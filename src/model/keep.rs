@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::command::Caller;
 use super::forecast::{Entry, Fate, Forecast, Warning, forecast};
 use super::graph::{OwnerGraph, OwnerState};
 use super::object::{Object, Uid};
@@ -40,6 +41,7 @@ impl Keeping {
         targets: &[usize],
         wish: impl Into<DeleteWish>,
         keep: &[usize],
+        caller: &Caller,
     ) -> Result<Self, Failure> {
         let wish = wish.into();
         if keep.is_empty() {
@@ -60,12 +62,16 @@ impl Keeping {
             }
         }
         let names: Vec<String> = keep.iter().map(|index| graph.object(*index).reference().short()).collect();
+        let export = keep
+            .iter()
+            .map(|index| caller.command_on("kubectl get", graph.object(*index), &["-o", "yaml"]))
+            .collect::<Vec<_>>();
         Err(Failure::usage(format!(
             "--keep cannot save {}: it goes whatever it refers to, with its Namespace, its definition, or as it is already \
              without a living owner",
             names.join(", ")
         ))
-        .hint("export it first: kubectl get -o yaml"))
+        .hint(format!("export it first: {}", export.join("  and  "))))
     }
 
     /// The forecast of the delete, once the references are gone. With nothing to keep it is the plain one.
@@ -242,7 +248,7 @@ mod tests {
         let graph = graph(text);
         let at_all = |names: &[&str]| names.iter().map(|name| at(&graph, name)).collect::<Vec<_>>();
         let target = at(&graph, "ConfigMap/t");
-        let keeping = Keeping::new(&graph, &[target], policy, &at_all(keep))?;
+        let keeping = Keeping::new(&graph, &[target], policy, &at_all(keep), &Caller::default())?;
         let plan = keeping.forecast(&graph, &[target], policy);
         let mut fates: Vec<String> = plan
             .entries
@@ -333,7 +339,8 @@ mod tests {
     fn the_content_of_a_namespace_cannot_be_kept() {
         let graph = graph("Namespace/x\nConfigMap/a\nConfigMap/b <- ConfigMap/a");
         let (target, keep) = (at(&graph, "Namespace/x"), at(&graph, "ConfigMap/b"));
-        let failure = Keeping::new(&graph, &[target], Policy::Background, &[keep]).unwrap_err();
+        let failure =
+            Keeping::new(&graph, &[target], Policy::Background, &[keep], &Caller::default()).unwrap_err();
         assert!(failure.message.contains("--keep cannot save ConfigMap/b"), "{}", failure.message);
     }
 
@@ -341,7 +348,8 @@ mod tests {
     fn whoever_may_want_it_back_is_warned_about() {
         let graph = graph("ConfigMap/t\nConfigMap/k <- ConfigMap/t*\nSecret/s <- ConfigMap/t");
         let (target, k, s) = (at(&graph, "ConfigMap/t"), at(&graph, "ConfigMap/k"), at(&graph, "Secret/s"));
-        let keeping = Keeping::new(&graph, &[target], Policy::Background, &[k, s]).unwrap();
+        let keeping =
+            Keeping::new(&graph, &[target], Policy::Background, &[k, s], &Caller::default()).unwrap();
         let plan = keeping.forecast(&graph, &[target], Policy::Background);
         let about: Vec<_> = plan
             .warnings
@@ -371,7 +379,7 @@ mod tests {
     fn with_nothing_to_keep_the_forecast_is_the_plain_one() {
         let graph = graph("ConfigMap/t\nConfigMap/k <- ConfigMap/t");
         let target = at(&graph, "ConfigMap/t");
-        let keeping = Keeping::new(&graph, &[target], Policy::Background, &[]).unwrap();
+        let keeping = Keeping::new(&graph, &[target], Policy::Background, &[], &Caller::default()).unwrap();
         let plain = forecast(&graph, &[target], Policy::Background);
         assert_eq!(keeping.forecast(&graph, &[target], Policy::Background).entries, plain.entries);
     }

@@ -8,11 +8,17 @@ use super::diagnosis::{Names, write_findings, write_names};
 use super::gaps::write_gaps;
 use super::look::{Look, Role};
 use super::text::{Line, write_paragraph};
+use crate::model::catalog::Gap;
 use crate::model::object::ObjectRef;
 use crate::model::result::{DeletionResult, Outcome, Stage};
 
-/// The answer of `delete` and `wait`.
-pub fn write_result(out: &mut impl io::Write, look: Look, result: &DeletionResult) -> io::Result<()> {
+/// The answer of `delete` and `wait`, which stands below a forecast that has told some of the gaps, or below none.
+pub fn write_result(
+    out: &mut impl io::Write,
+    look: Look,
+    result: &DeletionResult,
+    told: &[Gap],
+) -> io::Result<()> {
     headline(look, result).write(out, look)?;
     let lists = [&result.remaining, &result.kept, &result.orphaned, &result.leaked].into_iter().flatten();
     let names = Names::of(lists.chain(result.unexpected.iter().map(|unexpected| &unexpected.reference)));
@@ -36,7 +42,8 @@ pub fn write_result(out: &mut impl io::Write, look: Look, result: &DeletionResul
         writeln!(out)?;
     }
     write_findings(out, look, &result.findings, &result.unchecked)?;
-    write_gaps(out, look, &result.gaps)
+    let untold: Vec<Gap> = result.gaps.iter().filter(|gap| !told.contains(gap)).cloned().collect();
+    write_gaps(out, look, &untold)
 }
 
 fn headline(look: Look, result: &DeletionResult) -> Line {
@@ -106,7 +113,7 @@ mod tests {
     }
 
     fn text(result: &DeletionResult) -> String {
-        written(|out| write_result(out, Look::PLAIN, result))
+        written(|out| write_result(out, Look::PLAIN, result, &[]))
     }
 
     #[test]
@@ -158,6 +165,22 @@ mod tests {
         … Pod/c: grace-period (proven)
           it still runs
         ");
+    }
+
+    #[test]
+    fn a_gap_that_the_forecast_above_has_told_is_not_told_again() {
+        let gap = |resource: &str| Gap {
+            resource: resource.into(),
+            group: String::new(),
+            version: None,
+            reason: "Forbidden".into(),
+            message: "no".into(),
+        };
+        let mut result = DeletionResult::new(Outcome::CompleteWithGaps, Policy::Background);
+        result.gaps = vec![gap("pods"), gap("secrets")];
+        let told = written(|out| write_result(out, Look::PLAIN, &result, &[gap("secrets")]));
+        assert!(told.ends_with("\nnot searched: pods (forbidden: no)\n"), "{told}");
+        assert!(text(&result).ends_with("\nnot searched: pods, secrets (forbidden: no)\n"));
     }
 
     #[test]

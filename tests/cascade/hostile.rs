@@ -136,6 +136,7 @@ fn a_suggested_command_is_the_words_that_are_meant_whatever_they_are() {
             context: Some((*text).to_owned()),
             kubeconfig: Some((*text).to_owned()),
             as_user: Some((*text).to_owned()),
+            further: vec![("--as-group", (*text).to_owned())],
         };
         let rest = ["--finalizer", *text, "--type=json", "-p", &json!({ "a": text }).to_string()];
         commands.push(caller.command_on("kubectl delete", &object("Role", text, text), &rest));
@@ -143,7 +144,7 @@ fn a_suggested_command_is_the_words_that_are_meant_whatever_they_are() {
             true => vec![format!("{name}={text}")],
             false => vec![name.to_owned(), (*text).to_owned()],
         };
-        let flags = ["-n", "--context", "--kubeconfig", "--as"].into_iter().flat_map(flag);
+        let flags = ["-n", "--context", "--kubeconfig", "--as", "--as-group"].into_iter().flat_map(flag);
         let named = format!("role.rbac.authorization.k8s.io/{text}");
         let mut words = vec!["delete".to_owned()];
         words.extend(flags.chain([named]).chain(rest.map(str::to_owned)));
