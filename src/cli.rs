@@ -363,7 +363,7 @@ pub struct DiagnoseArgs {
     #[arg(long, value_enum, default_value_t = Probe::DryRun, value_name = "PROBE",
           help_heading = "Diagnosis")]
     pub probe: Probe,
-    /// Output format
+    /// Output format; name: the objects that hold the rest
     #[arg(short = 'o', long, value_enum, value_name = "FORMAT", help_heading = "Output")]
     pub output: Option<ReportFormat>,
 }

@@ -301,15 +301,15 @@ fn report(
     output: Option<ReportFormat>,
     diagnosis: &Diagnosis,
 ) -> Result<ExitCode, Failure> {
-    let stuck = || diagnosis.objects.iter().filter(|object| object.state == State::Stuck);
     match output {
         Some(ReportFormat::Json) => {
             session.print(|out| json::write_json(out, &json::diagnosis_document(diagnosis)))?;
         }
         Some(ReportFormat::Name) => {
-            session.print(|out| names::write_names(out, stuck().map(|object| &object.reference)))?;
+            session.print(|out| names::write_names(out, diagnosis.holding()))?;
         }
         None => session.print(|out| text::write_diagnosis(out, session.stdout, diagnosis))?,
     }
-    Ok(if stuck().next().is_some() { ExitCode::Unfinished } else { ExitCode::Done })
+    let is_stuck = diagnosis.objects.iter().any(|object| object.state == State::Stuck);
+    Ok(if is_stuck { ExitCode::Unfinished } else { ExitCode::Done })
 }

@@ -34,6 +34,9 @@ fn a_held_dependent_blocks_its_foreground_owner_which_background_frees() {
     let document = diagnose(&world, &["pod/build-1"], 3);
     let finding = only(&document);
     assert_finding(finding, "finalizer-held", "proven", &["Pod/build-1", "Secret/s"]);
+    // For a pipe: what holds, not what waits for it.
+    let names = world.cascade(&["diagnose", "pod/build-1", "--observe", "0s", "-o", "name"]).expect(3);
+    assert_eq!(names.stdout, "secret/s\n");
     // What ends the wait for good stands first.
     let second = &finding["remedies"][1];
     assert!(second["risk"].as_str().unwrap().contains("Secret/s stays Terminating"), "{finding:#}");

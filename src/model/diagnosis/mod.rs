@@ -23,7 +23,7 @@ mod tests;
 mod volume;
 mod walk;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -268,6 +268,25 @@ pub struct Diagnosis {
     pub unchecked: Vec<Unchecked>,
     /// Kinds that could not be read.
     pub gaps: Vec<Gap>,
+}
+
+impl Diagnosis {
+    /// What holds the stuck objects, each once, in the order of the findings: the leaves, not what waits for them.
+    pub fn holding(&self) -> Vec<&ObjectRef> {
+        let stuck = self.objects.iter().filter(|object| object.state == State::Stuck);
+        let stuck: BTreeSet<&Uid> = stuck.map(|object| &object.reference.uid).collect();
+        let holds = |finding: &&Finding| {
+            let waits = matches!(finding.cause, Cause::Progressing | Cause::GracePeriod);
+            !waits && finding.chain.iter().any(|link| stuck.contains(&link.uid))
+        };
+        let mut told = BTreeSet::new();
+        let leaves = self
+            .findings
+            .iter()
+            .filter(holds)
+            .flat_map(|finding| std::iter::once(&finding.object).chain(&finding.alike));
+        leaves.filter(|leaf| told.insert(*leaf)).collect()
+    }
 }
 
 /// How far probes may go.

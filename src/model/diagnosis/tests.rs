@@ -559,7 +559,28 @@ fn two_hundred_held_dependents_are_one_finding_and_few_questions() {
         healthy(question)
     });
     assert_eq!(only(&diagnosis).alike.len(), 199);
+    let holding: std::collections::BTreeSet<_> = diagnosis.holding().into_iter().collect();
+    assert!(diagnosis.holding().len() == 200 && holding.len() == 200);
     assert!(asked.get() < 40, "{} questions", asked.get());
+}
+
+#[test]
+fn what_holds_is_neither_what_waits_for_it_nor_what_only_takes_its_time() {
+    let graph = graph(
+        "ConfigMap/a terminating finalizer=foregroundDeletion
+         ConfigMap/b terminating finalizer=foregroundDeletion
+         Secret/s terminating finalizer=a.test/b <- ConfigMap/a!, ConfigMap/b!
+         Pod/p terminating grace=3600 node=n1 <- ConfigMap/b!",
+    );
+    let targets = graph.objects().iter().map(|object| object.reference()).collect();
+    // While the grace period of the Pod runs.
+    let now = now() - jiff::SignedDuration::from_secs(100);
+    let diagnosis = examined(&graph, &Case { targets, now, ..Case::default() }, |question| match question {
+        Question::Get(path) if path == "/api/v1/nodes/n1" => ok(json!({ "status": {} })),
+        _ => healthy(question),
+    });
+    assert!(diagnosis.findings.iter().any(|finding| finding.cause == Cause::GracePeriod));
+    assert_eq!(diagnosis.holding().into_iter().map(ObjectRef::short).collect::<Vec<_>>(), ["Secret/s"]);
 }
 
 #[test]
