@@ -220,7 +220,8 @@ pub enum Probe {
 /// How `delete` and `wait` follow a deletion.
 #[derive(Debug, Args)]
 pub struct FollowArgs {
-    /// Give up after this time, of a delete counted from when it is accepted; 0 never does
+    /// Give up after this time, counted from the start, of a delete from when it is accepted (reading the cluster before
+    /// that may take as long, too); 0 never does
     #[arg(
         long,
         default_value = "0s",

@@ -5,7 +5,7 @@ use std::io::{IsTerminal, stdin};
 use std::sync::Arc;
 
 use super::ending::{self, Ended};
-use super::flags::{limits, policy, probing};
+use super::flags::{limits, policy, probing, within};
 use super::follow::{End, Following, Limits};
 use super::interrupt::Interrupt;
 use super::keep;
@@ -44,10 +44,12 @@ struct Wish {
 pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failure> {
     let wish = wish(args)?;
     let mut interrupt = Interrupt::catch().await;
-    let ready = match interrupt.or(prepare(session, args, &wish)).await {
-        Some(Ok(Prepared::Ready(ready))) => *ready,
-        Some(Ok(Prepared::Answered(code))) => return Ok(code),
-        Some(Err(failure)) => return Err(failure),
+    let timeout = wish.limits.timeout;
+    let ready = match interrupt.or(within(timeout, prepare(session, args, &wish))).await {
+        Some(Some(Ok(Prepared::Ready(ready)))) => *ready,
+        Some(Some(Ok(Prepared::Answered(code)))) => return Ok(code),
+        Some(Some(Err(failure))) => return Err(failure),
+        Some(None) => return Err(not_read(args)),
         None => return ending::not_begun(session, args.output, wish.policy, args.dry_run != DryRun::None),
     };
     let Ready { mut subject, mut keeping, mut plan, sent } = ready;
@@ -55,8 +57,10 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
         return ending::not_started(session, args.output, &subject, &plan, failure);
     }
     if asks(args) {
-        let failure = match interrupt.or(more_than_shown(session, args, &subject, &plan, sent)).await {
-            Some(failure) => failure,
+        let look = more_than_shown(session, args, &subject, &plan, sent);
+        let failure = match interrupt.or(within(timeout, look)).await {
+            Some(Some(failure)) => failure,
+            Some(None) => Some(not_read(args)),
             None => Some(Failure::interrupted(INTERRUPTED)),
         };
         if let Some(failure) = failure {
@@ -128,6 +132,13 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
         told: plan.gaps.clone(),
     };
     ending::finish(session, args.output, &subject, &plan, ended, &mut interrupt).await
+}
+
+/// The time limit was over before anything was sent.
+fn not_read(args: &DeleteArgs) -> Failure {
+    let limit = &args.follow.timeout;
+    Failure::error(format!("nothing was deleted: the cluster could not be read within --timeout {limit}"))
+        .hint("give it more time; -v shows which requests take long")
 }
 
 /// What is said where Ctrl-C comes before anything was sent.
@@ -496,6 +507,7 @@ async fn send(
 ) -> Sendings {
     let mut sendings = Sendings { refusals: Vec::new(), lost: None };
     let options = DeleteOptions { policy: wish.policy, grace_seconds: wish.grace_seconds, dry_run: false };
+    let patience = wish.limits.timeout.map_or(wish.limits.stall, |timeout| timeout.min(wish.limits.stall));
     for target in &subject.targets {
         let object = subject.graph.object(*target);
         let under_way = object.is_terminating().then(|| policy_under_way(object));
@@ -503,7 +515,7 @@ async fn send(
             session.note(|out| notes::write_joined(out, session.stderr, object));
             continue;
         }
-        match interrupt.or(sending::delete(session, object, options, wish.limits.stall)).await {
+        match interrupt.or(sending::delete(session, object, options, patience)).await {
             None => break,
             Some(Sent::Accepted(answer)) => {
                 let warnings = answer.map(|answer| answer.warnings).unwrap_or_default();

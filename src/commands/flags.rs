@@ -27,6 +27,14 @@ pub fn probing(arg: Probe) -> Probing {
     }
 }
 
+/// Does something that may take long, for so long at most; none where it took longer. Without a limit it takes its time.
+pub async fn within<T>(limit: Option<Duration>, work: impl Future<Output = T>) -> Option<T> {
+    match limit {
+        Some(limit) => tokio::time::timeout(limit, work).await.ok(),
+        None => Some(work.await),
+    }
+}
+
 /// How long to follow, from `--timeout` and `--stall-timeout`.
 ///
 /// # Errors

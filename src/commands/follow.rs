@@ -43,7 +43,7 @@ const LONGEST_PAUSE_SECONDS: i64 = 10;
 /// How long to follow.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// From the accepted DELETE; none: no limit.
+    /// From the accepted DELETE, of `wait` from its beginning; none: no limit.
     pub timeout: Option<Duration>,
     /// Without a change.
     pub stall: Duration,
@@ -151,13 +151,21 @@ impl Following {
         }
     }
 
+    /// Time counts not from the first look, but from so long before it.
+    pub fn began_before(&mut self, span: Duration) {
+        self.started = jiff::SignedDuration::try_from(span)
+            .ok()
+            .and_then(|span| self.started.checked_sub(span).ok())
+            .unwrap_or(self.started);
+    }
+
     /// The DELETE was accepted: time counts from now.
     pub fn accepted(&mut self) {
         self.started = self.cluster.now();
         self.progress.begin(self.started);
     }
 
-    /// Seconds from the accepted DELETE to the end.
+    /// Seconds from the accepted DELETE, of `wait` from its beginning, to the end.
     pub fn elapsed_seconds(&self) -> f64 {
         self.ended.unwrap_or_else(|| self.cluster.now()).duration_since(self.started).as_secs_f64()
     }
@@ -384,14 +392,8 @@ impl Following {
         let mut untold = |_| {};
         let reading = metadata::snapshot(&self.cluster, &self.catalog, &wanted, &mut untold);
         let Ok(snapshot) = tokio::time::timeout(LONGEST_LAST_LOOK, reading).await else {
-            let everything = Gap {
-                resource: "*".to_owned(),
-                group: String::new(),
-                version: None,
-                reason: metadata::NO_ANSWER.to_owned(),
-                message: format!("no last look within {} s", LONGEST_LAST_LOOK.as_secs()),
-            };
-            self.unswept.insert("*".to_owned(), everything);
+            let message = format!("no last look within {} s", LONGEST_LAST_LOOK.as_secs());
+            self.unswept.insert("*".to_owned(), nothing_read(message));
             return;
         };
         for gap in snapshot.gaps.iter().filter(|gap| !self.gaps.contains(&qualified(gap))) {
@@ -460,6 +462,17 @@ impl Following {
 fn survivors(graph: &OwnerGraph, forecast: &Forecast) -> Vec<Object> {
     let entries = forecast.entries.iter().filter(|entry| !entry.fate.is_doomed());
     entries.map(|entry| graph.object(entry.object).clone()).collect()
+}
+
+/// The gap of a look that did not come to its end: it may be anywhere.
+pub fn nothing_read(message: String) -> Gap {
+    Gap {
+        resource: "*".to_owned(),
+        group: String::new(),
+        version: None,
+        reason: metadata::NO_ANSWER.to_owned(),
+        message,
+    }
 }
 
 fn qualified(gap: &Gap) -> String {

@@ -1,9 +1,11 @@
 //! `wait`: joins a deletion that is already under way, and follows it as `delete` does.
 
+use std::time::Instant;
+
 use super::delete::policy_under_way;
 use super::ending::{self, Ended};
-use super::flags::{limits, probing};
-use super::follow::Following;
+use super::flags::{limits, probing, within};
+use super::follow::{Following, nothing_read};
 use super::interrupt::Interrupt;
 use super::manifest;
 use super::session::Session;
@@ -21,6 +23,7 @@ use crate::render::json;
 /// # Errors
 /// Whatever ends the command before anything is watched; a target that is not being deleted.
 pub async fn run(session: &Session, args: &WaitArgs) -> Result<ExitCode, Failure> {
+    let began = Instant::now();
     let limits = limits(&args.follow)?;
     let reading = Reading {
         cluster_scoped: ClusterScoped::IfForeground,
@@ -29,10 +32,11 @@ pub async fn run(session: &Session, args: &WaitArgs) -> Result<ExitCode, Failure
         ignore_not_found: true,
     };
     let mut interrupt = Interrupt::catch().await;
-    let Some(subject) = interrupt.or(gather(session, &args.target, reading)).await else {
-        return not_begun(session, args);
+    let subject = match interrupt.or(within(limits.timeout, gather(session, &args.target, reading))).await {
+        Some(Some(subject)) => subject?,
+        Some(None) => return not_read(session, args, began),
+        None => return not_begun(session, args),
     };
-    let subject = subject?;
     if subject.targets.is_empty() {
         return ending::nothing_to_do(session, args.output, Policy::Background, false);
     }
@@ -40,9 +44,11 @@ pub async fn run(session: &Session, args: &WaitArgs) -> Result<ExitCode, Failure
     let policy = common_policy(&subject);
     let plan = forecast(&subject.graph, &subject.targets, policy);
     let mut following = Following::start(&session.cluster, &subject.graph, &plan);
+    following.began_before(began.elapsed());
     for target in &subject.targets {
-        // Whoever interrupts is answered below.
-        interrupt.or(following.look_at(subject.graph.object(*target))).await;
+        // Whoever interrupts is answered below, and so is a time limit.
+        let left = limits.timeout.map(|timeout| timeout.saturating_sub(began.elapsed()));
+        interrupt.or(within(left, following.look_at(subject.graph.object(*target)))).await;
     }
     let explain = ending::explainer(session, &subject, probing(args.follow.probe));
     let mut view = session.progress();
@@ -69,6 +75,19 @@ fn not_begun(session: &Session, args: &WaitArgs) -> Result<ExitCode, Failure> {
     Err(Failure::interrupted(
         "interrupted before anything was watched: whatever is being deleted goes on without us",
     ))
+}
+
+/// The time limit was over before anything was known.
+fn not_read(session: &Session, args: &WaitArgs, began: Instant) -> Result<ExitCode, Failure> {
+    let message = format!("the cluster could not be read within --timeout {}", args.follow.timeout);
+    if args.output == Some(ReportFormat::Json) {
+        let mut result = DeletionResult::new(Outcome::TimedOut, Policy::Background);
+        result.elapsed_seconds = began.elapsed().as_secs_f64();
+        result.gaps.push(nothing_read(message.clone()));
+        session.print(|out| json::write_json(out, &json::result_document(&result)))?;
+    }
+    Err(Failure::unfinished(format!("timed out: {message}, so nothing is known of what is waited for"))
+        .hint("give it more time; -v shows which requests take long"))
 }
 
 /// What can be refused before anybody is asked.

@@ -54,6 +54,8 @@ pub fn write_gaps(out: &mut impl io::Write, look: Look, gaps: &[Gap]) -> io::Res
 fn kind(gap: &Gap) -> String {
     let version = gap.version.as_deref().map(|version| format!("/{version}")).unwrap_or_default();
     match (gap.resource.as_str(), gap.group.as_str()) {
+        // A look that did not come to its end names neither group nor version.
+        ("*", "") if version.is_empty() => "all kinds".to_owned(),
         ("*", "") => format!("all kinds of the core group{version}"),
         ("*", group) => format!("all kinds of {group}{version}"),
         (resource, "") => format!("{resource}{version}"),

@@ -14,6 +14,7 @@ use control_plane::{Asked, ControlPlane, Fault, Proxy};
 use serde_json::json;
 
 use crate::conduct::{begun, end, interrupt, launch, terminate};
+use crate::contract;
 use crate::delete::is_untouched;
 use crate::invariants::Begun;
 use crate::reliability::holds;
@@ -85,6 +86,53 @@ fn side_by_side<Case: Send, const N: usize>(cases: [Case; N], test: impl Fn(Case
 const BOTH: [&str; 2] = ["ConfigMap/own", "Secret/dependent"];
 
 // The DELETE and its answer.
+
+/// A time limit is a promise, also where the cluster is slow to read. Before the DELETE that is an error, of `wait` the end.
+#[test]
+fn the_time_limit_holds_for_the_first_look_too() {
+    let fire = Fire::new("fire-first-look");
+    fire.pair(&[HOLD]);
+    let slow = || fire.proxy.always(proxy::list("serviceaccounts"), Fault::Delay(Duration::from_secs(20)));
+    slow();
+    let begun = Instant::now();
+    let run = end(fire.start(&["--timeout", "2s"])).expect(1);
+    assert_eq!(run.stdout, "");
+    assert!(
+        run.stderr.contains("nothing was deleted") && run.stderr.contains("--timeout 2s"),
+        "{}",
+        run.stderr
+    );
+    assert!(is_untouched(&fire.world, "ConfigMap/own"));
+    let dry = fire.world.command_through(&fire.proxy, &["delete", "cm/own", "--dry-run", "--timeout", "2s"]);
+    assert_eq!(fire.world.finish(dry).expect(1).stdout, "");
+
+    fire.world.delete_raw("ConfigMap/own", &json!({ "propagationPolicy": "Foreground" }));
+    let wait = || {
+        let command =
+            fire.world.command_through(&fire.proxy, &["wait", "cm/own", "-o", "json", "--timeout", "3s"]);
+        let result = fire.world.finish(command).expect(3).json();
+        contract::result(&result);
+        assert_eq!(result["outcome"], "timed-out");
+        result
+    };
+    let unread = wait();
+    assert_eq!(
+        (&unread["gaps"][0]["resource"], &unread["remaining"]),
+        (&json!("*"), &json!([])),
+        "{unread:#}"
+    );
+    assert!(begun.elapsed() < Duration::from_secs(18), "{:?}", begun.elapsed());
+
+    // What the first look took is part of it.
+    fire.proxy.heal();
+    fire.proxy.always(proxy::list("serviceaccounts"), Fault::Delay(Duration::from_millis(1500)));
+    let followed = wait();
+    assert_eq!(names(&followed["remaining"]), ["ConfigMap/own", "Secret/dependent"]);
+    let elapsed = followed["elapsedSeconds"].as_f64().unwrap();
+    assert!((3.0..4.4).contains(&elapsed), "{elapsed}");
+    fire.proxy.heal();
+    fire.world.free("Secret/dependent");
+}
 
 #[test]
 fn a_delete_whose_fate_is_unclear_is_looked_at_and_never_sent_twice_blindly() {
