@@ -258,9 +258,9 @@ fn the_short_help_of_wait_reads_like_this() {
 
     Waiting:
           --timeout <DURATION>
-          Give up after this time, counted from the start, of a delete from when
-          it is accepted (reading the cluster before that may take as long,
-          too); 0 never does [default: 0s]
+              Give up after this time, counted from the start, of a delete from when
+              it is accepted (reading the cluster before that may take as long,
+              too); 0 never does [default: 0s]
           --stall-timeout <DURATION>
               Diagnose when nothing has changed for this long [default: 60s]
           --probe <PROBE>
