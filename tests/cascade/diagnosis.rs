@@ -3,9 +3,13 @@
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use control_plane::{Component, ControlPlane, Options, Webhook};
 use serde_json::{Value, json};
 
 use crate::support::{PATIENCE, Run, World};
+
+/// Without a change for so long a deletion has stalled, even where every controller comes ten seconds late.
+pub const STALL: &str = "12s";
 
 /// The diagnosis of these targets, with two looks a second apart. Asserts the exit code. Where a stall is expected and
 /// the collector, which all tests keep busy, has not come so far yet, this does what it is told then: it waits and asks
@@ -35,6 +39,18 @@ fn waits_for_its_turn(document: &Value) -> bool {
             && finding["summary"].as_str().unwrap().contains("waits for its turn")
     };
     !findings.is_empty() && findings.iter().all(waits)
+}
+
+/// The diagnosis of a stuck target that may make canaries. A collector too busy for its canary is asked again.
+#[track_caller]
+pub fn diagnose_with_canary(world: &World, target: &str) -> Value {
+    let arguments = ["diagnose", target, "--observe", "0s", "--probe", "canary", "-o", "json"];
+    let mut document = Value::Null;
+    world.until("the collector has collected a canary", || {
+        document = world.cascade(&arguments).expect(3).json();
+        only(&document)["cause"] != "collector-down"
+    });
+    document
 }
 
 /// The one finding of a document.
@@ -88,7 +104,11 @@ fn shell(world: &World, command: &str) -> Run {
     let plugin = std::path::Path::new(env!("CARGO_BIN_EXE_kubectl-cascade")).parent().unwrap();
     let kubectl = world.kubectl().program().parent().unwrap();
     let path = std::env::join_paths([plugin, kubectl, "/usr/bin".as_ref(), "/bin".as_ref()]).unwrap();
-    let yes = if command.starts_with("kubectl cascade delete") { " --yes --timeout 15s" } else { "" };
+    let yes = if command.starts_with("kubectl cascade delete") {
+        " --yes --timeout 60s --stall-timeout 15s"
+    } else {
+        ""
+    };
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("{command}{yes}")]).env_clear().envs(world.kubectl().environment());
     shell.env("PATH", path).env("LC_ALL", "C.UTF-8");
@@ -131,6 +151,16 @@ impl<'w> Registered<'w> {
 
     /// Removes it now.
     pub fn remove(self) {}
+
+    /// Removes it, and waits until an update of this object is accepted.
+    #[track_caller]
+    pub fn until_update_accepted(self, name: &str) {
+        let world = self.world;
+        self.remove();
+        let arguments =
+            ["-n", &world.namespace, "annotate", "--dry-run=server", "--overwrite", name, "probe=1"];
+        world.until("the update is accepted", || world.kubectl().run(&arguments).is_ok());
+    }
 }
 
 impl Drop for Registered<'_> {
@@ -182,13 +212,103 @@ pub fn delete(world: &World, name: &str, options: &str) {
     assert!((200..300).contains(&status), "DELETE {name}: {status}");
 }
 
-/// Waits until an object is Terminating with exactly these finalizers.
+/// Waits until an object is Terminating with exactly these finalizers, and no kubelet has any time left for it.
 #[track_caller]
 pub fn until_held(world: &World, name: &str, finalizers: &[&str]) {
     world.until(&format!("{name} is held by {finalizers:?}"), || {
         world.get(name).is_some_and(|object| {
             let own = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
-            object["metadata"]["deletionTimestamp"].is_string() && own == finalizers
+            let grace = object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
+            object["metadata"]["deletionTimestamp"].is_string() && own == finalizers && grace == 0
         })
     });
+}
+
+/// Waits until the grace period of an object has run out.
+#[track_caller]
+pub fn until_overdue(world: &World, name: &str) {
+    world.until(&format!("the grace period of {name} is over"), || {
+        let object = world.get(name).unwrap_or_else(|| panic!("{name} is gone"));
+        let end = object["metadata"]["deletionTimestamp"].as_str().map(|end| end.parse().unwrap());
+        end.is_some_and(|end: jiff::Timestamp| end < jiff::Timestamp::now())
+    });
+}
+
+/// Waits until a `resource/name` that only kubectl knows is Terminating.
+#[track_caller]
+pub fn until_terminating(world: &World, target: &str) {
+    let arguments = ["-n", &world.namespace, "get", target, "-o", "jsonpath={.metadata.deletionTimestamp}"];
+    world.until(&format!("{target} is Terminating"), || {
+        world.kubectl().run(&arguments).is_ok_and(|time| !time.is_empty())
+    });
+}
+
+/// Waits until the webhook is asked about the UPDATE of this object, whatever it answers.
+#[track_caller]
+pub fn until_asked(world: &World, webhook: &Webhook, name: &str) {
+    let arguments = ["-n", &world.namespace, "annotate", "--dry-run=server", "--overwrite", name, "probe=1"];
+    world.until("the webhook is asked", || {
+        let _ = world.kubectl().run(&arguments);
+        webhook.calls() > 0
+    });
+}
+
+/// Binds one of Kubernetes' own roles to the user `limited` in the test's namespace, and waits until this verb on
+/// ConfigMaps is allowed: a controller puts the roles together.
+#[track_caller]
+pub fn grant(world: &World, role: &str, verb: &str) {
+    world.create(
+        "RoleBinding",
+        json!({
+            "metadata": { "name": role },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role },
+            "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "limited" }],
+        }),
+    );
+    let arguments = ["-n", &world.namespace, "auth", "can-i", verb, "configmaps", "--as", "limited"];
+    world.until("the limited user has the role", || world.kubectl().run(&arguments).is_ok());
+}
+
+/// A control plane of the test's own, without what a diagnosis does not need.
+pub fn own_plane(options: Options) -> &'static ControlPlane {
+    let options =
+        Options { simulated_node: false, ..options }.without(Component::Scheduler).without(Component::Kwok);
+    // Never dropped: the supervisor ends its servers with the tests.
+    Box::leak(Box::new(ControlPlane::start(options).expect("a control plane")))
+}
+
+/// A CRD of the test's own group with this schema, served; its name.
+#[track_caller]
+pub fn definition(world: &World, schema: Value) -> String {
+    let group = format!("{}.test", world.namespace);
+    let name = format!("graphs.{group}");
+    let body = json!({
+        "metadata": { "name": name },
+        "spec": {
+            "group": group, "scope": "Namespaced",
+            "names": { "plural": "graphs", "singular": "graph", "kind": "Graph", "listKind": "GraphList" },
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema },
+            }],
+        },
+    });
+    world.create("CustomResourceDefinition", body);
+    world.until("the CRD is served", || world.kubectl().run(&["-n", &world.namespace, "get", &name]).is_ok());
+    name
+}
+
+/// A schema that takes everything.
+pub fn open_schema() -> Value {
+    json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
+}
+
+/// An instance of that CRD.
+#[track_caller]
+pub fn instance(world: &World, name: &str, finalizers: &[&str]) {
+    let body = json!({
+        "apiVersion": format!("{}.test/v1", world.namespace), "kind": "Graph",
+        "metadata": { "name": name, "namespace": world.namespace, "finalizers": finalizers },
+        "spec": {},
+    });
+    world.kubectl().run_with_input(&["create", "-f", "-"], &body.to_string()).unwrap();
 }

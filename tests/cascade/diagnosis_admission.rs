@@ -4,8 +4,8 @@ use control_plane::{Webhook, webhook};
 use serde_json::json;
 
 use crate::diagnosis::{
-    BACKGROUND, FOREGROUND, ORPHAN, Registered, assert_evidence, assert_finding, commands, delete, diagnose,
-    only, paste, policy, until_held,
+    BACKGROUND, FOREGROUND, ORPHAN, Registered, STALL, assert_evidence, assert_finding, commands, delete,
+    diagnose, grant, only, paste, policy, until_asked, until_held,
 };
 use crate::support::World;
 
@@ -20,6 +20,7 @@ fn a_webhook_denies_the_collectors_patch_of_a_pod_and_background_frees_it() {
         Registered::new(&world, &[webhook.mutating(&name, &world.namespace, &["UPDATE"], &["pods"])]);
     registered.until_update_refused("pod/build-1");
     delete(&world, "Pod/build-1", FOREGROUND);
+    until_held(&world, "Pod/build-1", &["foregroundDeletion"]);
 
     let document = diagnose(&world, &["pod/build-1"], 3);
     let finding = only(&document);
@@ -80,6 +81,7 @@ fn a_mutator_that_changes_a_pod_keeps_its_job_tracking_finalizer() {
     // Without a Job the Job controller would take the finalizer off at once; now it is refused.
     world.pod("j1-abc", None, &[], &["batch.kubernetes.io/job-tracking"]);
     delete(&world, "Pod/j1-abc", BACKGROUND);
+    until_held(&world, "Pod/j1-abc", &["batch.kubernetes.io/job-tracking"]);
 
     let document = diagnose(&world, &["pod/j1-abc"], 3);
     let finding = only(&document);
@@ -90,11 +92,7 @@ fn a_mutator_that_changes_a_pod_keeps_its_job_tracking_finalizer() {
     // What cannot work is not offered: no removal by hand, no force, no background.
     assert_eq!(commands(finding), [] as [&str; 0]);
     // The known repair.
-    registered.remove();
-    world.until("the update is accepted again", || {
-        let arguments = ["-n", &world.namespace, "annotate", "--dry-run=server", "pod/j1-abc", "probe=1"];
-        world.get("Pod/j1-abc").is_none() || world.kubectl().run(&arguments).is_ok()
-    });
+    registered.until_update_accepted("pod/first");
     world.gone("Pod/j1-abc");
 }
 
@@ -107,11 +105,7 @@ fn a_webhook_refuses_only_the_collector_and_acting_as_it_proves_so() {
     let name = format!("auth.{}.test", world.namespace);
     let configuration = webhook.validating(&name, &world.namespace, &["UPDATE"], &["configmaps"]);
     let _registered = Registered::new(&world, &[configuration]);
-    world.until("the webhook is asked", || {
-        let arguments = ["-n", &world.namespace, "annotate", "--overwrite", "cm/schedule", "probe=1"];
-        world.kubectl().run(&arguments).unwrap();
-        webhook.calls() > 0
-    });
+    until_asked(&world, &webhook, "cm/schedule");
     delete(&world, "ConfigMap/schedule", FOREGROUND);
 
     let document = diagnose(&world, &["cm/schedule"], 3);
@@ -122,12 +116,7 @@ fn a_webhook_refuses_only_the_collector_and_acting_as_it_proves_so() {
     assert_evidence(finding, "only the collector is refused");
 
     // An ordinary user of the namespace cannot act as the collector: consistent, and it says what is missing.
-    let binding = json!({
-        "metadata": { "name": "edit" },
-        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit" },
-        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "limited" }],
-    });
-    world.create("RoleBinding", binding);
+    grant(&world, "edit", "delete");
     let limited = world
         .cascade_as("limited", &["diagnose", "cm/schedule", "--observe", "1s", "-o", "json"])
         .expect(3)
@@ -226,11 +215,7 @@ fn a_webhook_that_matches_and_allows_is_not_blamed() {
     let name = format!("kind.{}.test", world.namespace);
     let configuration = webhook.validating(&name, &world.namespace, &["*"], &["configmaps"]);
     let _registered = Registered::new(&world, &[configuration]);
-    world.until("the webhook is asked", || {
-        let arguments = ["-n", &world.namespace, "annotate", "--overwrite", "cm/c", "probe=1"];
-        world.kubectl().run(&arguments).unwrap();
-        webhook.calls() > 0
-    });
+    until_asked(&world, &webhook, "cm/c");
     delete(&world, "ConfigMap/c", BACKGROUND);
     let document = diagnose(&world, &["cm/c"], 3);
     assert_finding(only(&document), "finalizer-held", "proven", &["ConfigMap/c"]);
@@ -259,18 +244,9 @@ fn a_policy_engine_on_pods_keeps_a_job_in_foreground() {
     let registered =
         Registered::new(&world, &[webhook.validating(&name, &world.namespace, &["UPDATE"], &["pods"])]);
     registered.until_update_refused("pod/first");
-    let run = world.cascade(&[
-        "delete",
-        "job/j1",
-        "--policy",
-        "foreground",
-        "--yes",
-        "--stall-timeout",
-        "4s",
-        "-o",
-        "json",
-    ]);
-    let result = run.expect(3).json();
+    let delete =
+        ["delete", "job/j1", "--policy", "foreground", "--yes", "--stall-timeout", STALL, "-o", "json"];
+    let result = world.cascade(&delete).expect(3).json();
     let finding = only(&result);
     let pod = pods();
     assert_finding(finding, "admission-denied", "proven", &["Job/j1", &pod]);
@@ -331,18 +307,7 @@ fn what_refuses_the_delete_of_a_live_object_is_told_before_it_is_sent() {
     let read = live(&["--probe", "read"]);
     assert_eq!((&read["objects"][0]["dryRun"], &read["findings"]), (&json!("unknown"), &json!([])));
     assert!(read["unchecked"].to_string().contains("--probe=read"), "{read:#}");
-    world.create(
-        "RoleBinding",
-        json!({
-            "metadata": { "name": "view" },
-            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view" },
-            "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "limited" }],
-        }),
-    );
-    world.until("the limited user may look", || {
-        let arguments = ["-n", &world.namespace, "auth", "can-i", "list", "configmaps", "--as", "limited"];
-        world.kubectl().run(&arguments).is_ok()
-    });
+    grant(&world, "view", "list");
     let run = world.cascade_as("limited", &["diagnose", "cm/c", "-o", "json"]).expect(0);
     assert_eq!(run.json()["objects"][0]["dryRun"], "unknown", "{run:#?}");
     assert!(run.json()["unchecked"].to_string().contains("cannot delete resource"), "{run:#?}");

@@ -1,24 +1,15 @@
 //! APIs that do not answer, and kinds that cannot be read. On a control plane of its own: a dead API is seen by
 //! everybody.
 
-use control_plane::{Component, ControlPlane, Options};
+use control_plane::{ControlPlane, Options};
 use serde_json::json;
 
-use crate::diagnosis::{assert_evidence, assert_finding, commands, diagnose, only, paste};
+use crate::diagnosis::{assert_evidence, assert_finding, commands, diagnose, only, own_plane, paste};
 use crate::support::World;
-
-fn own_plane() -> &'static ControlPlane {
-    let options = Options { simulated_node: false, ..Options::default() }
-        .hurried()
-        .without(Component::Scheduler)
-        .without(Component::Kwok);
-    // Never dropped: the supervisor ends its servers with the tests.
-    Box::leak(Box::new(ControlPlane::start(options).expect("a control plane")))
-}
 
 #[test]
 fn an_api_that_does_not_answer_and_a_kind_that_cannot_be_converted() {
-    let plane = own_plane();
+    let plane = own_plane(Options::default().hurried());
     dead_api(plane);
     broken_conversion(plane);
 }
@@ -56,7 +47,7 @@ fn dead_api(plane: &'static ControlPlane) {
     let other = World::on(plane, "dead-api-other");
     other.thing("ConfigMap", "o", &[], &[]);
     other.thing("Secret", "d", &["ConfigMap/o!"], &[]);
-    other.cascade(&["delete", "cm/o", "--policy", "foreground", "--yes", "--timeout", "20s"]).expect(0);
+    other.cascade(&["delete", "cm/o", "--policy", "foreground", "--yes", "--timeout", "60s"]).expect(0);
     paste(&world, commands(finding)[1]).expect(0);
     world.until("the namespace is gone", || world.kubectl().run(&["get", &name]).is_err());
 }
@@ -91,7 +82,13 @@ fn broken_conversion(plane: &'static ControlPlane) {
     owned["metadata"]["ownerReferences"] = json!([world.owner("ConfigMap/own!")]);
     world.kubectl().run_with_input(&["create", "-f", "-"], &owned.to_string()).unwrap();
     // The collector looks for new kinds every 30 s; a kind that it does not know yet blocks nobody.
-    std::thread::sleep(std::time::Duration::from_secs(36));
+    let mut known = owned.clone();
+    known["metadata"]["name"] = json!("known");
+    known["metadata"]["ownerReferences"][0]["uid"] = json!("no-such-uid");
+    world.kubectl().run_with_input(&["create", "-f", "-"], &known.to_string()).unwrap();
+    world.until("the collector knows the kind", || {
+        world.kubectl().run(&["-n", &world.namespace, "get", &name, "known"]).is_err()
+    });
     let broken = json!({ "spec": {
         "versions": [version("v1", true), version("v1alpha1", false)],
         "conversion": { "strategy": "Webhook", "webhook": {

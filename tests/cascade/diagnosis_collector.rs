@@ -4,21 +4,14 @@ use control_plane::{Component, ControlPlane, Options};
 use serde_json::{Value, json};
 
 use crate::diagnosis::{
-    FOREGROUND, ORPHAN, assert_evidence, assert_finding, commands, delete, diagnose, only, paste,
+    FOREGROUND, ORPHAN, assert_evidence, assert_finding, commands, delete, diagnose, grant, only, own_plane,
+    paste,
 };
 use crate::support::World;
 
-fn own_plane() -> &'static ControlPlane {
-    let options = Options { fast_lease: true, simulated_node: false, ..Options::default() }
-        .without(Component::Scheduler)
-        .without(Component::Kwok);
-    // Never dropped: the supervisor ends its servers with the tests.
-    Box::leak(Box::new(ControlPlane::start(options).expect("a control plane")))
-}
-
 #[test]
 fn a_collector_that_is_down_and_one_without_rights() {
-    let plane = own_plane();
+    let plane = own_plane(Options { fast_lease: true, ..Options::default() });
     if plane.is_external() {
         return;
     }
@@ -28,19 +21,7 @@ fn a_collector_that_is_down_and_one_without_rights() {
         world.thing("Secret", name, &[&format!("ConfigMap/{name}!")], &[]);
     }
     world.thing("ConfigMap", "alone", &[], &[]);
-    world.create(
-        "RoleBinding",
-        json!({
-            "metadata": { "name": "edit" },
-            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit" },
-            "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "limited" }],
-        }),
-    );
-    // The role is put together by a controller.
-    world.until("the limited user may edit", || {
-        let arguments = ["-n", &world.namespace, "auth", "can-i", "delete", "secrets", "--as", "limited"];
-        world.kubectl().run(&arguments).is_ok()
-    });
+    grant(&world, "edit", "delete");
     plane.stop(Component::ControllerManager).unwrap();
 
     // Foreground: the dependent is untouched, the owner waits for it.
@@ -132,9 +113,16 @@ fn without_rights(plane: &'static ControlPlane, world: &World) {
     std::thread::sleep(std::time::Duration::from_secs(12));
     saved["metadata"] = json!({ "name": binding });
     world.kubectl().run_with_input(&["create", "-f", "-"], &saved.to_string()).unwrap();
-    let run = world.cascade(&["diagnose", "cm/f", "--observe", "0s", "--probe", "canary", "-o", "json"]);
-    if let Some(finding) = run.json()["findings"].get(0) {
+    let arguments =
+        ["diagnose", "cm/f", "--ignore-not-found", "--observe", "0s", "--probe", "canary", "-o", "json"];
+    world.until("the collector has collected a canary", || {
+        let document = world.cascade(&arguments).json();
+        let Some(finding) = document["findings"].get(0) else { return true };
+        if finding["cause"] == "collector-down" {
+            return false;
+        }
         assert_finding(finding, "collector-backoff", "proven", &["ConfigMap/f"]);
-    }
+        true
+    });
     world.gone("ConfigMap/f");
 }

@@ -3,15 +3,14 @@
 //! been; what was learnt stands beside it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-use std::time::Duration;
 
 use control_plane::{Decision, Webhook, webhook};
 use serde_json::{Value, json};
 
 use crate::diagnosis::{
-    BACKGROUND, FOREGROUND, Registered, assert_evidence, assert_finding, commands, delete, diagnose, only,
-    paste, policy, until_held,
+    BACKGROUND, FOREGROUND, Registered, STALL, assert_evidence, assert_finding, commands, definition, delete,
+    diagnose, diagnose_with_canary, grant, instance, only, open_schema, paste, policy, until_asked,
+    until_held, until_overdue, until_terminating,
 };
 use crate::support::{HOLD, World, names};
 
@@ -29,14 +28,34 @@ fn on_update<'w>(
     (name, registered)
 }
 
-/// Waits until the webhook is asked about the UPDATE of this object, whatever it answers.
+/// A webhook that does this to every other request, and accepts those between.
+fn every_other(refusal: impl Fn() -> Decision + Send + Sync + 'static) -> Webhook {
+    let calls = AtomicUsize::new(0);
+    Webhook::start(move |_: &Value| match calls.fetch_add(1, Ordering::Relaxed) % 2 {
+        0 => refusal(),
+        _ => Decision::Allow,
+    })
+    .unwrap()
+}
+
+/// Four diagnoses of a ConfigMap behind such a webhook, by which nobody is said to be treated otherwise than others. The
+/// findings with this cause: some run meets the refusal first.
 #[track_caller]
-fn until_asked(world: &World, webhook: &Webhook, name: &str) {
-    let arguments = ["-n", &world.namespace, "annotate", "--dry-run=server", "--overwrite", name, "probe=1"];
-    world.until("the webhook is asked", || {
-        let _ = world.kubectl().run(&arguments);
-        webhook.calls() > 0
-    });
+fn four_times(world: &World, cause: &str) -> Vec<Value> {
+    let mut met = Vec::new();
+    for _ in 0..4 {
+        let run = world.cascade(&["diagnose", "cm/c", "--observe", "0s", "-o", "json"]).expect(3);
+        assert!(!run.stdout.contains("who asks"), "{}", run.stdout);
+        let finding = only(&run.json()).clone();
+        if finding["cause"] == cause {
+            assert_eq!(finding["verdict"], "consistent", "{finding:#}");
+            met.push(finding);
+        } else {
+            assert_finding(&finding, "finalizer-held", "proven", &["ConfigMap/c"]);
+        }
+    }
+    assert!(!met.is_empty(), "one of several runs meets the refusal first");
+    met
 }
 
 /// Also causes of a finding.
@@ -54,33 +73,14 @@ fn a_webhook_that_refuses_every_other_request_is_not_about_who_asks() {
     let world = World::new("every-other");
     world.thing("ConfigMap", "c", &[], &[HOLD]);
     delete(&world, "ConfigMap/c", BACKGROUND);
-    let calls = AtomicUsize::new(0);
-    let webhook = Webhook::start(move |_: &Value| match calls.fetch_add(1, Ordering::Relaxed) % 2 {
-        0 => Decision::Deny { code: 503, message: "upstream is busy".into() },
-        _ => Decision::Allow,
-    })
-    .unwrap();
+    let webhook = every_other(|| Decision::Deny { code: 503, message: "upstream is busy".into() });
     let (name, _registered) = on_update(&world, &webhook, |_| {});
     until_asked(&world, &webhook, "cm/c");
-    let mut refused = 0;
-    for _ in 0..4 {
-        let run = world.cascade(&["diagnose", "cm/c", "--observe", "0s", "-o", "json"]).expect(3);
-        assert!(!run.stdout.contains("who asks"), "{}", run.stdout);
-        let document = run.json();
-        let finding = only(&document);
-        if finding["cause"] == "admission-denied" {
-            assert_eq!(
-                (&finding["verdict"], &finding["by"]["webhook"]),
-                (&json!("consistent"), &json!(name))
-            );
-            assert!(finding["summary"].as_str().unwrap().contains("not always"), "{finding:#}");
-            assert_evidence(finding, "upstream is busy");
-            refused += 1;
-        } else {
-            assert_finding(finding, "finalizer-held", "proven", &["ConfigMap/c"]);
-        }
+    for finding in four_times(&world, "admission-denied") {
+        assert_eq!(finding["by"]["webhook"], name);
+        assert!(finding["summary"].as_str().unwrap().contains("not always"), "{finding:#}");
+        assert_evidence(&finding, "upstream is busy");
     }
-    assert!(refused > 0, "one of several runs meets the refusal first");
 }
 
 /// The same for a call that times out now and then.
@@ -89,29 +89,14 @@ fn a_webhook_that_hangs_every_other_time_is_unreachable_now_and_then() {
     let world = World::new("hangs");
     world.thing("ConfigMap", "c", &[], &[HOLD]);
     delete(&world, "ConfigMap/c", BACKGROUND);
-    let calls = AtomicUsize::new(0);
-    let webhook = Webhook::start(move |_: &Value| match calls.fetch_add(1, Ordering::Relaxed) % 2 {
-        0 => Decision::Hang,
-        _ => Decision::Allow,
-    })
-    .unwrap();
+    let webhook = every_other(|| Decision::Hang);
     let (_, _registered) = on_update(&world, &webhook, |configuration| {
         configuration["webhooks"][0]["timeoutSeconds"] = json!(1)
     });
     until_asked(&world, &webhook, "cm/c");
-    let mut unreachable = 0;
-    for _ in 0..4 {
-        let run = world.cascade(&["diagnose", "cm/c", "--observe", "0s", "-o", "json"]).expect(3);
-        assert!(!run.stdout.contains("who asks"), "{}", run.stdout);
-        let document = run.json();
-        let finding = only(&document);
-        if finding["cause"] == "admission-unreachable" {
-            assert_eq!(finding["verdict"], "consistent", "{finding:#}");
-            assert_evidence(finding, "context deadline exceeded");
-            unreachable += 1;
-        }
+    for finding in four_times(&world, "admission-unreachable") {
+        assert_evidence(&finding, "context deadline exceeded");
     }
-    assert!(unreachable > 0, "one of several runs meets the time-out first");
 }
 
 /// It was told that the DELETE of what has no deletionTimestamp should be let pass because it has one.
@@ -264,15 +249,12 @@ fn a_webhook_that_refuses_all_but_dry_runs_is_named_as_one_that_may() {
         world.kubectl().run(&arguments).is_err()
     });
     delete(&world, "ConfigMap/c", FOREGROUND);
-    // A deletion of a few seconds may just be waiting for its turn.
-    thread::sleep(Duration::from_secs(6));
     let document = diagnose(&world, &["cm/c"], 3);
     let finding = only(&document);
     assert_finding(finding, "collector-backoff", "consistent", &["ConfigMap/c"]);
     assert_evidence(finding, &format!("{name}: they may refuse the request itself"));
     assert!(document["unchecked"].to_string().contains("only with --probe=canary"), "{document:#}");
-    let run = world.cascade(&["diagnose", "cm/c", "--observe", "0s", "--probe", "canary", "-o", "json"]);
-    let document = run.expect(3).json();
+    let document = diagnose_with_canary(&world, "cm/c");
     let finding = only(&document);
     assert_finding(finding, "collector-stale", "consistent", &["ConfigMap/c"]);
     assert_eq!((also(finding), &finding["by"]["candidates"]), (vec!["admission-denied"], &json!([name])));
@@ -310,25 +292,13 @@ fn a_live_object_in_a_namespace_that_is_going_waits_with_it() {
 fn a_blocker_where_the_user_may_not_look_is_not_ruled_out() {
     let world = World::new("unseen");
     let other = World::new("unseen-other");
-    world.create(
-        "RoleBinding",
-        json!({
-            "metadata": { "name": "edit" },
-            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit" },
-            "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "limited" }],
-        }),
-    );
-    world.until("the limited user may edit", || {
-        let arguments = ["-n", &world.namespace, "auth", "can-i", "delete", "secrets", "--as", "limited"];
-        world.kubectl().run(&arguments).is_ok()
-    });
+    grant(&world, "edit", "delete");
     world.thing("ConfigMap", "o", &[], &[]);
     let owner = world.owner("ConfigMap/o!");
     let metadata = json!({ "name": "d", "ownerReferences": [owner], "finalizers": [HOLD] });
     other.create("Secret", json!({ "metadata": metadata }));
     delete(&world, "ConfigMap/o", FOREGROUND);
     until_held(&other, "Secret/d", &[HOLD]);
-    thread::sleep(Duration::from_secs(6));
     let run = world.cascade_as("limited", &["diagnose", "cm/o", "--observe", "1s", "-o", "json"]);
     let document = run.expect(3).json();
     let finding = only(&document);
@@ -540,7 +510,7 @@ fn a_stateful_set_that_makes_its_pod_and_its_revision_anew() {
     assert!(risk.contains("StatefulSet/db makes a Pod in its place"), "{finding:#}");
 
     let arguments =
-        ["delete", "sts/db", "--policy", "foreground", "--yes", "--stall-timeout", "4s", "-o", "json"];
+        ["delete", "sts/db", "--policy", "foreground", "--yes", "--stall-timeout", STALL, "-o", "json"];
     let result = world.cascade(&arguments).expect(3).json();
     let findings = result["findings"].as_array().unwrap();
     for finding in findings {
@@ -560,17 +530,7 @@ fn a_stateful_set_that_makes_its_pod_and_its_revision_anew() {
 fn a_finalizer_of_a_served_group_and_one_that_only_looks_like_it() {
     let world = World::new("group");
     let group = format!("{}.test", world.namespace);
-    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
-    let name = format!("graphs.{group}");
-    world.create("CustomResourceDefinition", json!({
-        "metadata": { "name": name },
-        "spec": {
-            "group": group, "scope": "Namespaced",
-            "names": { "plural": "graphs", "singular": "graph", "kind": "Graph", "listKind": "GraphList" },
-            "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema } }],
-        },
-    }));
-    world.until("the CRD is served", || world.kubectl().run(&["-n", &world.namespace, "get", &name]).is_ok());
+    let name = definition(&world, open_schema());
     let deployment = |name: &str, image: &str| {
         json!({
             "metadata": { "name": name },
@@ -604,18 +564,10 @@ fn a_finalizer_of_a_served_group_and_one_that_only_looks_like_it() {
     let document = diagnose(&world, &["cm/like"], 3);
     assert!(!document.to_string().contains("served: "), "{document:#}");
     // An instance whose definition goes along with it.
-    let instance = json!({
-        "apiVersion": format!("{group}/v1"), "kind": "Graph",
-        "metadata": { "name": "g", "namespace": world.namespace, "finalizers": [own] },
-    });
-    world.kubectl().run_with_input(&["create", "-f", "-"], &instance.to_string()).unwrap();
+    instance(&world, "g", &[&own]);
     world.kubectl().run(&["delete", "crd", &name, "--wait=false"]).unwrap();
     let target = format!("{name}/g");
-    world.until("the instance is Terminating", || {
-        let arguments =
-            ["-n", &world.namespace, "get", &target, "-o", "jsonpath={.metadata.deletionTimestamp}"];
-        world.kubectl().run(&arguments).is_ok_and(|time| !time.is_empty())
-    });
+    until_terminating(&world, &target);
     let document = diagnose(&world, &[&target], 3);
     let finding = only(&document);
     assert_finding(finding, "finalizer-held", "proven", &["Graph/g"]);
@@ -662,7 +614,7 @@ fn a_pod_without_a_kubelet_that_keeps_a_refused_finalizer_and_a_held_dependent()
     registered.until_update_refused("pod/p");
     delete(&world, "Pod/p", r#"{"propagationPolicy":"Foreground","gracePeriodSeconds":1}"#);
     until_held(&world, "Secret/s", &[HOLD]);
-    thread::sleep(Duration::from_secs(2));
+    until_overdue(&world, "Pod/p");
     let document = diagnose(&world, &["pod/p"], 3);
     let findings = document["findings"].as_array().unwrap();
     assert_eq!(findings.len(), 2, "{document:#}");
@@ -679,7 +631,8 @@ fn a_pod_without_a_kubelet_that_keeps_a_refused_finalizer_and_a_held_dependent()
     world.gone("Secret/s");
     let force = commands(&findings[1]).into_iter().find(|command| command.contains("--force")).unwrap();
     paste(&world, &format!("{force} --wait=false")).expect(0);
-    registered.remove();
+    registered.until_update_accepted("pod/p");
+    until_held(&world, "Pod/p", &[HOLD]);
     let document = diagnose(&world, &["pod/p"], 3);
     paste(&world, commands(only(&document)).last().unwrap()).expect(0);
     world.gone("Pod/p");

@@ -14,20 +14,12 @@ use control_plane::{AggregatedApi, Component, ControlPlane, Decision, Options, W
 use serde_json::{Value, json};
 
 use crate::diagnosis::{
-    BACKGROUND, FOREGROUND, Registered, assert_evidence, assert_finding, commands, delete, diagnose, only,
-    paste, until_held,
+    BACKGROUND, FOREGROUND, Registered, assert_evidence, assert_finding, commands, definition, delete,
+    diagnose, instance, only, open_schema, own_plane, paste, until_held, until_overdue,
 };
 use crate::support::{HOLD, World, entry};
 
 const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
-
-/// A control plane of the test's own, without what it does not need.
-fn plane(options: Options) -> &'static ControlPlane {
-    let options =
-        Options { simulated_node: false, ..options }.without(Component::Scheduler).without(Component::Kwok);
-    // Never dropped: the supervisor ends its servers with the tests.
-    Box::leak(Box::new(ControlPlane::start(options).expect("a control plane")))
-}
 
 #[test]
 fn a_volume_whose_driver_has_not_released_its_disk() {
@@ -101,6 +93,12 @@ fn pods_that_the_job_controller_leaves_to_somebody_else() {
             "spec": { "managedBy": "multikueue.example.test/controller", "template": template },
         }),
     );
+    // Of a Job that the Job controller has not seen yet it takes the Pods for orphans. It sees them in their order.
+    let suspended = json!({ "suspend": true, "template": template });
+    world.create("Job", json!({ "metadata": { "name": "next" }, "spec": suspended }));
+    world.until("the Job controller has seen the next Job", || {
+        world.get("Job/next").is_some_and(|job| job["status"]["conditions"].is_array())
+    });
     // One whose controller is no Job, though it is tracked like a Job's.
     world.thing("ConfigMap", "set", &[], &[]);
     for (pod, owner) in [("of-remote", "Job/remote"), ("of-set", "ConfigMap/set")] {
@@ -175,6 +173,7 @@ fn the_mirror_of_a_static_pod_is_not_forced() {
         }),
     );
     delete(&world, "Pod/static-web", r#"{"gracePeriodSeconds":1}"#);
+    until_overdue(&world, "Pod/static-web");
     let document = diagnose(&world, &["pod/static-web"], 3);
     let finding = only(&document);
     assert_finding(finding, "mirror-pod", "proven", &["Pod/static-web"]);
@@ -190,12 +189,12 @@ fn the_mirror_of_a_static_pod_is_not_forced() {
 #[test]
 fn a_controller_manager_that_leads_and_does_not_collect() {
     let controllers = "--controllers=*,-garbage-collector-controller,-job-controller";
-    let world = World::on(plane(Options::default().flag(Component::ControllerManager, controllers)), "idle");
+    let world =
+        World::on(own_plane(Options::default().flag(Component::ControllerManager, controllers)), "idle");
     world.thing("ConfigMap", "c", &[], &[]);
     world.pod("p", None, &[], &[JOB_TRACKING]);
     delete(&world, "ConfigMap/c", FOREGROUND);
     delete(&world, "Pod/p", BACKGROUND);
-    std::thread::sleep(std::time::Duration::from_secs(6));
     // From outside that is no different from back-off; what would tell is said.
     let document = diagnose(&world, &["cm/c"], 3);
     assert_finding(only(&document), "collector-backoff", "consistent", &["ConfigMap/c"]);
@@ -222,19 +221,9 @@ fn a_controller_manager_that_leads_and_does_not_collect() {
 /// A deletion of an hour ago is no back-off any more. Its time is written into etcd.
 #[test]
 fn what_has_waited_for_an_hour_is_not_in_back_off() {
-    let world = World::on(plane(Options::default().hurried()), "hour");
+    let world = World::on(own_plane(Options::default().hurried()), "hour");
     let group = format!("{}.test", world.namespace);
-    let name = format!("graphs.{group}");
-    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
-    world.create("CustomResourceDefinition", json!({
-        "metadata": { "name": name },
-        "spec": {
-            "group": group, "scope": "Namespaced",
-            "names": { "plural": "graphs", "singular": "graph", "kind": "Graph", "listKind": "GraphList" },
-            "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema } }],
-        },
-    }));
-    world.until("the CRD is served", || world.kubectl().run(&["-n", &world.namespace, "get", &name]).is_ok());
+    let name = definition(&world, open_schema());
     let webhook = Webhook::start(|request: &Value| match request["dryRun"] == true {
         true => Decision::Allow,
         false => Decision::Deny { code: 403, message: "no".into() },
@@ -243,11 +232,7 @@ fn what_has_waited_for_an_hour_is_not_in_back_off() {
     let hook = format!("hour.{}.test", world.namespace);
     let registered =
         Registered::new(&world, &[webhook.validating(&hook, &world.namespace, &["UPDATE"], &["graphs"])]);
-    let instance = json!({
-        "apiVersion": format!("{group}/v1"), "kind": "Graph",
-        "metadata": { "name": "g", "namespace": world.namespace },
-    });
-    world.kubectl().run_with_input(&["create", "-f", "-"], &instance.to_string()).unwrap();
+    instance(&world, "g", &[]);
     let target = format!("{name}/g");
     world.until("the webhook refuses", || {
         let arguments = ["-n", &world.namespace, "annotate", "--overwrite", &target, "probe=1"];
@@ -282,7 +267,7 @@ fn what_has_waited_for_an_hour_is_not_in_back_off() {
 /// A kind without `watch`: the collector does not see it, so that it holds nobody and stays behind.
 #[test]
 fn a_kind_that_cannot_be_watched_is_left_behind() {
-    let world = World::on(plane(Options::default().hurried()), "unwatched");
+    let world = World::on(own_plane(Options::default().hurried()), "unwatched");
     let namespace = world.namespace.clone();
     world.thing("ConfigMap", "owner", &[], &[]);
     let ticket = json!({
@@ -330,7 +315,7 @@ fn a_kind_that_cannot_be_watched_is_left_behind() {
     let plan = world.cascade(&["delete", "cm/owner", "--policy", "foreground", "--dry-run", "-o", "json"]);
     assert_eq!(entry(&plan.expect(0).json()["objects"], "Ticket/t1")["fate"], "leaked");
     let arguments =
-        ["delete", "cm/owner", "--policy", "foreground", "--yes", "--timeout", "30s", "-o", "json"];
+        ["delete", "cm/owner", "--policy", "foreground", "--yes", "--timeout", "60s", "-o", "json"];
     let result = world.cascade(&arguments).expect(0).json();
     assert_eq!(result["leaked"][0]["name"], "t1", "{result:#}");
     let orphans = world.cascade(&["orphans", "-o", "json"]).expect(0).json();
@@ -345,7 +330,7 @@ fn a_kind_that_cannot_be_watched_is_left_behind() {
 fn an_etcd_without_space_refuses_what_would_free_an_object() {
     let quota = "--quota-backend-bytes=6291456";
     let options = Options { fast_lease: true, ..Options::default() }.flag(Component::Etcd, quota);
-    let world = World::on(plane(options), "full");
+    let world = World::on(own_plane(options), "full");
     for name in ["c", "live"] {
         world.thing("ConfigMap", name, &[], &[]);
     }
@@ -385,7 +370,7 @@ fn an_etcd_without_space_refuses_what_would_free_an_object() {
     // A deletion is no put, not even that by the removal of the last finalizer: the way out works all the same.
     paste(&world, commands(finding)[0]).expect(0);
     world.gone("ConfigMap/c");
-    world.cascade(&["delete", "cm/live", "--yes", "--timeout", "20s"]).expect(0);
+    world.cascade(&["delete", "cm/live", "--yes", "--timeout", "60s"]).expect(0);
 }
 
 /// A webhook on every kind, whose server is gone: the controller manager could not renew its Lease, and ended. It was
@@ -393,7 +378,7 @@ fn an_etcd_without_space_refuses_what_would_free_an_object() {
 #[test]
 fn a_dead_webhook_on_leases_ends_the_controller_manager() {
     let options = Options { fast_lease: true, ..Options::default() };
-    let world = World::on(plane(options), "leases");
+    let world = World::on(own_plane(options), "leases");
     world.thing("ConfigMap", "c", &[], &[]);
     let webhook = Webhook::start(|_: &Value| Decision::Allow).unwrap();
     let configuration =
@@ -404,7 +389,6 @@ fn a_dead_webhook_on_leases_ends_the_controller_manager() {
         world.plane().pid(Component::ControllerManager).unwrap().is_none()
     });
     delete(&world, "ConfigMap/c", FOREGROUND);
-    std::thread::sleep(std::time::Duration::from_secs(4));
     let document = diagnose(&world, &["cm/c"], 3);
     let finding = only(&document);
     assert_finding(finding, "admission-unreachable", "proven", &["ConfigMap/c"]);

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::diagnosis::{
     BACKGROUND, FOREGROUND, assert_evidence, assert_finding, commands, delete, diagnose, only, paste,
-    until_held,
+    until_held, until_overdue,
 };
 use crate::support::{HOLD, World, entry};
 
@@ -31,6 +31,7 @@ fn a_held_dependent_blocks_its_foreground_owner_which_background_frees() {
     world.thing("Secret", "s", &["Pod/build-1!"], &[HOLD]);
     delete(&world, "Pod/build-1", FOREGROUND);
     until_held(&world, "Secret/s", &[HOLD]);
+    until_held(&world, "Pod/build-1", &["foregroundDeletion"]);
     let document = diagnose(&world, &["pod/build-1"], 3);
     let finding = only(&document);
     assert_finding(finding, "finalizer-held", "proven", &["Pod/build-1", "Secret/s"]);
@@ -72,7 +73,7 @@ fn a_pod_on_a_node_without_a_kubelet() {
 
     world.pod("q", Some(&node), &[], &[]);
     delete(&world, "Pod/q", r#"{"gracePeriodSeconds":1}"#);
-    std::thread::sleep(std::time::Duration::from_secs(2));
+    until_overdue(&world, "Pod/q");
     let document = diagnose(&world, &["pod/q"], 3);
     let finding = only(&document);
     assert_finding(finding, "node-unreachable", "proven", &["Pod/q"]);
@@ -108,7 +109,7 @@ fn a_kubelet_that_reports_but_does_not_finish() {
         .unwrap();
     world.pod("p", Some(&node), &[], &[]);
     delete(&world, "Pod/p", r#"{"gracePeriodSeconds":1}"#);
-    std::thread::sleep(std::time::Duration::from_secs(2));
+    until_overdue(&world, "Pod/p");
     let document = diagnose(&world, &["pod/p"], 3);
     assert_finding(only(&document), "kubelet-stuck", "consistent", &["Pod/p"]);
 }
@@ -177,6 +178,7 @@ fn a_blocker_in_another_namespace_is_found() {
             "metadata": { "name": "d", "ownerReferences": [owner], "finalizers": [HOLD] },
         }),
     );
+    until_held(&other, "Secret/d", &[HOLD]);
     delete(&world, "ConfigMap/o", FOREGROUND);
     let document = diagnose(&world, &["cm/o"], 3);
     let finding = only(&document);
@@ -353,10 +355,17 @@ fn claims_of_a_deleted_stateful_set_are_found_and_a_users_own_are_not() {
             },
         }),
     );
-    world.until("there is a claim", || world.get("PersistentVolumeClaim/data-db-0").is_some());
+    world.until("there are a claim and its Pod", || {
+        world.get("PersistentVolumeClaim/data-db-0").is_some() && world.get("Pod/db-0").is_some()
+    });
     world.cascade(&["orphans", "--exit-code"]).expect(0);
     delete(&world, "StatefulSet/db", BACKGROUND);
     world.gone("StatefulSet/db");
+    world.gone("Pod/db-0");
+    world.until("its revisions are gone", || {
+        let revisions = world.kubectl().get(&["controllerrevisions", "-n", &world.namespace]).unwrap();
+        revisions["items"] == json!([])
+    });
     let document = world.cascade(&["orphans", "-o", "json"]).expect(0).json();
     let objects = document["objects"].as_array().unwrap();
     assert_eq!(objects.len(), 1, "{document:#}");
