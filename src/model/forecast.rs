@@ -408,18 +408,16 @@ fn reason(
         },
         Fate::Held => {
             let sent = wish.grace_seconds.filter(|_| targets.contains(&index));
-            let phrases: Vec<String> =
-                held_by.iter().map(|holder| holder_phrase(graph, object, sent, holder)).collect();
-            some_of(&phrases, 3)
+            held_reason(object, grace_period(graph, object, sent), held_by)
         }
         Fate::Waits => match owners(&|owner, state| {
             state.is_found() && stopped.exists(owner) && stopped.is_terminating(owner)
         }) {
-            owners if !owners.is_empty() => format!("not touched before {owners} is really gone"),
+            owners if !owners.is_empty() => format!("waits for {owners}"),
             // Only the first below what is Terminating waits for that itself; the others for one another.
             _ => match owners(&|owner, state| state.is_found() && stopped.exists(owner)) {
-                owners if owners.is_empty() => "waits until the Pods of its Namespace are gone".to_owned(),
-                owners => format!("not touched before {owners} is gone"),
+                owners if owners.is_empty() => "waits until the Namespace has no Pods".to_owned(),
+                owners => format!("waits for {owners}"),
             },
         },
         Fate::Kept => {
@@ -427,14 +425,14 @@ fn reason(
                 state.is_found() && stopped.exists(owner) && !stopped.is_terminating(owner)
             }) {
                 owners if owners.is_empty() => "nothing that is left owns it".to_owned(),
-                owners => format!("owned by {owners}, which is alive"),
+                // The tree shows it right below its only owner.
+                _ if graph.owners(index).count() == 1 => "stays with its owner".to_owned(),
+                owners => format!("owned by {owners}"),
             }
         }
-        Fate::Orphaned => "loses its ownerReference and stays".to_owned(),
+        Fate::Orphaned => "stays without its owner".to_owned(),
         Fate::Leaked => leak_reason(graph, index),
-        Fate::CollectedAnyway => {
-            "its ownerReferences lead nowhere: the collector deletes it whatever is done here".to_owned()
-        }
+        Fate::CollectedAnyway => "its ownerReferences lead nowhere".to_owned(),
     }
 }
 
@@ -449,16 +447,31 @@ pub(super) fn grace_period(graph: &OwnerGraph, object: &Object, sent: Option<i64
     }
 }
 
-fn holder_phrase(graph: &OwnerGraph, object: &Object, sent: Option<i64>, holder: &Holder) -> String {
-    match holder {
-        Holder::Node(node) => match grace_period(graph, object, sent) {
-            Some(grace) => format!("goes when {node} confirms ({grace} s grace)"),
-            None => format!("goes when {node} confirms"),
-        },
-        Holder::Finalizer(name) => format!("waits for finalizer {name}"),
-        Holder::Object(owner) if owner.uid == object.uid => "waits for itself: it owns itself".to_owned(),
-        Holder::Object(dependent) => format!("waits for blocking dependent {}", dependent.short()),
+/// Who holds it, short enough for a column: the tree names the dependents below it.
+fn held_reason(object: &Object, grace: Option<i64>, held_by: &[Holder]) -> String {
+    let (mut by, mut dependents, mut nodes) = (Vec::new(), Vec::new(), Vec::new());
+    for holder in held_by {
+        match holder {
+            Holder::Finalizer(name) => by.push(format!("finalizer {name}")),
+            Holder::Object(owner) if owner.uid == object.uid => by.push("itself, which it owns".to_owned()),
+            Holder::Object(dependent) => dependents.push(dependent.short()),
+            Holder::Node(node) => nodes.push(match grace {
+                Some(grace) => format!("{grace} s grace on {node}"),
+                None => format!("its grace period on {node}"),
+            }),
+        }
     }
+    if by.is_empty() && dependents.is_empty() {
+        return format!("goes with {}", nodes.join(", "));
+    }
+    match dependents.as_slice() {
+        [] => {}
+        [one] => by.push(one.clone()),
+        several => by.push(format!("{} blocking dependents", several.len())),
+    }
+    by.extend(nodes);
+    let by = if by.len() == 2 { by.join(" and ") } else { some_of(&by, 3) };
+    format!("held by {by}")
 }
 
 fn leak_reason(graph: &OwnerGraph, index: usize) -> String {
@@ -473,20 +486,20 @@ fn leak_reason(graph: &OwnerGraph, index: usize) -> String {
         match resolved.state {
             OwnerState::Scope => {
                 return format!(
-                    "never collected: it is cluster-scoped, its owner {}/{} is namespaced",
+                    "it is cluster-scoped, its owner {}/{} namespaced",
                     reference.kind, reference.name
                 );
             }
             OwnerState::Unserved => {
                 return format!(
-                    "never collected: nobody serves its owner's kind {} {}",
+                    "nobody serves its owner's kind {} {}",
                     reference.api_version, reference.kind
                 );
             }
             _ => {}
         }
     }
-    "never collected: it and its owner keep each other alive".to_owned()
+    "it and its owner keep each other alive".to_owned()
 }
 
 /// The first few, and how many more.
@@ -552,14 +565,14 @@ mod tests {
         };
         assert_eq!(
             reasons(Some(1)),
-            ["Pod/p goes when n1 confirms (1 s grace)", "Pod/running goes when n1 confirms (1 s grace)"]
+            ["Pod/p goes with 1 s grace on n1", "Pod/running goes with 1 s grace on n1"]
         );
-        assert_eq!(reasons(Some(60))[1], "Pod/running goes when n1 confirms (5 s grace)");
-        assert_eq!(reasons(None)[0], "Pod/p goes when n1 confirms (30 s grace)");
+        assert_eq!(reasons(Some(60))[1], "Pod/running goes with 5 s grace on n1");
+        assert_eq!(reasons(None)[0], "Pod/p goes with 30 s grace on n1");
         let job = super::super::testing::graph("Job/j\nPod/p node=n1 <- Job/j!*");
         let wish = DeleteWish { policy: Background, grace_seconds: Some(1) };
         let below = forecast(&job, &[at(&job, "Job/j")], wish).entries[1].reason.clone();
-        assert_eq!(below, "goes when n1 confirms (30 s grace)");
+        assert_eq!(below, "goes with 30 s grace on n1");
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl Keeping {
                 certain: true,
                 otherwise: Vec::new(),
                 held_by: Vec::new(),
-                reason: "--keep: loses its ownerReference first and stays".to_owned(),
+                reason: "--keep: loses its owner first".to_owned(),
             };
             match plan.entries.iter_mut().find(|entry| entry.object == removal.object) {
                 Some(own) => *own = entry,

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::catalog::{Gap, Resource};
+use super::collector::is_holding_finalizer;
 use super::forecast::Forecast;
 use super::graph::{OwnerGraph, OwnerState};
 use super::object::{
@@ -12,6 +13,16 @@ use super::object::{
 
 /// The rate is taken over so many seconds.
 const RATE_WINDOW_SECONDS: i64 = 15;
+/// It tells something once objects have been going for so long: what goes at once after the DELETE, or after a grace
+/// period, says nothing of the rest.
+const STEADY_SECONDS: i64 = 5;
+/// Objects that go so early after the DELETE go at once.
+const AT_ONCE_SECONDS: i64 = 2;
+/// So many objects must have gone for an estimate, and the last change may not be older than this.
+const ESTIMATE_OBJECTS: usize = 10;
+const STANDSTILL_SECONDS: i64 = 5;
+/// A kubelet that is late by more than this is not coming to an end that could be told.
+const LATE_SECONDS: i64 = 5;
 /// A summary names at most so many of the objects that are still there.
 const MOST_NAMED: usize = 64;
 /// So many siblings alike are named one by one.
@@ -67,7 +78,8 @@ pub struct Summary {
     pub remaining: Vec<Remaining>,
     /// How many objects went in a second lately; none while that cannot be said.
     pub rate_per_second: Option<f64>,
-    /// About how many seconds it takes until all is gone; none while that cannot be said.
+    /// About how many seconds it takes until all is gone; none while that cannot be said: it has only begun, it stands
+    /// still, or something waits for somebody of whom no rate tells.
     pub seconds_left: Option<f64>,
     /// How many doomed objects were made again, under another UID, by something else.
     pub recreated: usize,
@@ -119,6 +131,7 @@ pub struct Progress {
     blockers: BTreeMap<Uid, Vec<Uid>>,
     gone: usize,
     newly_gone: Vec<Uid>,
+    began: Timestamp,
     last_change: Timestamp,
     history: VecDeque<(Timestamp, usize)>,
     unreadable: BTreeMap<String, Gap>,
@@ -149,6 +162,7 @@ impl Progress {
             blockers: BTreeMap::new(),
             gone: 0,
             newly_gone: Vec::new(),
+            began: now,
             last_change: now,
             history: VecDeque::from([(now, 0)]),
             unreadable: BTreeMap::new(),
@@ -230,6 +244,7 @@ impl Progress {
 
     /// The DELETE was accepted: stall and rate count from now.
     pub fn begin(&mut self, now: Timestamp) {
+        self.began = now;
         self.last_change = self.last_change.max(now);
         self.history = VecDeque::from([(now, self.gone)]);
     }
@@ -599,9 +614,7 @@ impl Progress {
         let successors: BTreeSet<&Uid> = self.recreated.values().map(|object| &object.uid).collect();
         let rate_per_second = self.rate(now);
         let total = self.doomed.len() - self.saved().count();
-        let left = total - self.gone;
-        let seconds_left =
-            rate_per_second.map(|rate| left as f64 / rate).filter(|seconds| seconds.is_finite() && left > 0);
+        let seconds_left = self.estimate(total - self.gone, now);
         Summary {
             total,
             gone: self.gone,
@@ -613,12 +626,54 @@ impl Progress {
         }
     }
 
-    /// Objects a second over the last while; none before anything went.
+    /// Objects a second over the last while; none before they have been going for some seconds.
     pub fn rate(&self, now: Timestamp) -> Option<f64> {
-        let (since, gone) = *self.history.front()?;
-        let span = now.duration_since(since).as_secs_f64();
-        let went = self.gone.saturating_sub(gone) as f64;
-        (went > 0.0 && span >= 1.0).then(|| went / span)
+        self.pace(now).map(|(went, seconds)| went as f64 / seconds)
+    }
+
+    /// How many went in how many seconds: from the first of the last while on, which, with what went in the same second,
+    /// is not counted.
+    fn pace(&self, now: Timestamp) -> Option<(usize, f64)> {
+        let is_lately = |time: Timestamp| {
+            seconds(time, now) < RATE_WINDOW_SECONDS && seconds(self.began, time) >= AT_ONCE_SECONDS
+        };
+        let mut before = 0;
+        let mut history = self.history.iter();
+        let (first, _) = *history.find(|(time, gone)| {
+            let more = *gone > before;
+            before = *gone;
+            more && is_lately(*time)
+        })?;
+        let same_second = self.history.iter().rev().find(|(time, _)| seconds(first, *time) < 1);
+        let (since, gone) = *same_second?;
+        let went = self.gone.saturating_sub(gone);
+        let steady = seconds(first, now) >= STEADY_SECONDS && went > 0;
+        steady.then(|| (went, now.duration_since(since).as_secs_f64()))
+    }
+
+    /// About how many seconds until all is gone. What is known of grace periods outweighs the rate.
+    fn estimate(&self, left: usize, now: Timestamp) -> Option<f64> {
+        let (went, span) = self.pace(now)?;
+        let stands_still = seconds(self.last_change, now) > STANDSTILL_SECONDS;
+        if went < ESTIMATE_OBJECTS || stands_still || left == 0 || !self.later.is_empty() {
+            return None;
+        }
+        let mut longest = left as f64 * span / went as f64;
+        for Tracked { object, .. } in self.alive() {
+            if object.foreign_finalizers().any(is_holding_finalizer) {
+                return None;
+            }
+            // Only Pods have a grace period, which a kubelet ends.
+            if let Some(end) = object.deleted.filter(|_| object.grace_seconds.is_some_and(|grace| grace > 0))
+            {
+                let until = seconds(now, end);
+                if until < -LATE_SECONDS {
+                    return None;
+                }
+                longest = longest.max(until as f64);
+            }
+        }
+        Some(longest)
     }
 
     fn why(&self, object: &Object, now: Timestamp) -> String {
@@ -695,6 +750,67 @@ mod tests {
         progress.observe(Observation::Gone("Secret/b".into()), after(4));
         progress.observe(Observation::Gone("ConfigMap/o".into()), after(4));
         assert!(progress.is_complete());
+    }
+
+    /// A hundred Secrets, of which `gone` say how many are gone in which second.
+    fn many(more: &str, gone: &[(i64, usize)]) -> Progress {
+        let secrets: String = (0..100).map(|n| format!("Secret/s{n} <- ConfigMap/o!\n")).collect();
+        let mut progress = follow(&format!("ConfigMap/o\n{secrets}{more}"), "ConfigMap/o");
+        let mut next = 0;
+        for (second, gone) in gone {
+            for number in next..*gone {
+                progress.observe(Observation::Gone(format!("Secret/s{number}").into()), after(*second));
+            }
+            next = *gone;
+        }
+        progress
+    }
+
+    #[test]
+    fn neither_rate_nor_estimate_is_shown_before_it_means_something() {
+        let shown = |progress: &Progress, second| {
+            let summary = progress.summary(after(second));
+            (summary.rate_per_second, summary.seconds_left)
+        };
+        let steady: Vec<(i64, usize)> =
+            (0..9).map(|second| (second, 30 + 4 * usize::try_from(second).unwrap())).collect();
+        let progress = many("", &steady);
+        // Thirty went at once, which says nothing of the rest.
+        assert_eq!(shown(&progress, 6), (None, None));
+        assert_eq!(shown(&progress, 8), (Some(4.0), Some(39.0 / 4.0)));
+        // It stands still: the rate falls, and no end is in sight.
+        let (rate, end) = shown(&progress, 14);
+        assert!(rate.is_some_and(|rate| rate < 2.1) && end.is_none(), "{rate:?} {end:?}");
+        assert_eq!(shown(&progress, 30), (None, None));
+        // What goes all at once, when a grace period ends, is no rate.
+        let burst = many("", &[(0, 1), (30, 60)]);
+        assert_eq!(shown(&burst, 31), (None, None));
+        // Few are no measure.
+        let few = many("", &[(2, 1), (4, 2), (6, 3), (8, 4)]);
+        assert_eq!(shown(&few, 8), (Some(0.5), None));
+    }
+
+    #[test]
+    fn no_end_is_told_that_depends_on_somebody_else() {
+        let steady: Vec<(i64, usize)> =
+            (2..13).map(|second| (second, 4 * usize::try_from(second).unwrap())).collect();
+        let end = |progress: &Progress| progress.summary(after(12)).seconds_left;
+        assert!(end(&many("", &steady)).is_some());
+        assert_eq!(end(&many("Secret/held finalizer=a/h <- ConfigMap/o!", &steady)), None);
+        // A grace period that runs longer than the rate says is known; one that is long over tells of no end.
+        let with_pod = |grace_ends: i64| {
+            let mut progress = many("Pod/p node=n1 <- ConfigMap/o!", &steady);
+            let Observation::Seen(mut pod) = seen("Pod/p node=n1 terminating grace=60") else {
+                unreachable!()
+            };
+            pod.deleted = Some(after(grace_ends));
+            progress.observe(Observation::Seen(pod), after(12));
+            end(&progress)
+        };
+        assert_eq!((with_pod(62), with_pod(2)), (Some(50.0), None));
+        let mut joined = many("", &steady);
+        joined.observe(seen("Secret/late uid=late <- ConfigMap/o@ConfigMap/o!"), after(12));
+        assert_eq!(end(&joined), None);
     }
 
     #[test]

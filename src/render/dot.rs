@@ -121,7 +121,7 @@ mod tests {
         insta::assert_snapshot!(lines.join("\n"), @r#"
         n0 [label="Job/a\n✗ deleted", color=red3];
         n1 [label="Pod ×20\n✗ deleted", color=red3];
-        n2 [label="Secret/s\n■ held: waits for finalizer a/b", color=darkorange3];
+        n2 [label="Secret/s\n■ held by finalizer a/b", color=darkorange3];
         n0 -> n1;
         n0 -> n2 [style=dashed];
         "#);

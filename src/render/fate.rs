@@ -82,12 +82,12 @@ mod tests {
 
     #[test]
     fn a_pod_that_its_kubelet_ends_reads_as_going_not_as_held() {
-        let reason = "goes when node-1 confirms (30 s grace)";
+        let reason = "goes with 30 s grace on node-1";
         let node = Holder::Node("node-1".into());
         let pod = entry(Fate::Held, vec![node.clone()], reason);
-        assert_eq!(text(&pod), "✗ goes when node-1 confirms (30 s grace)");
-        let held = entry(Fate::Held, vec![node, Holder::Finalizer("a/b".into())], "waits for finalizer a/b");
-        assert_eq!(text(&held), "■ held: waits for finalizer a/b");
+        assert_eq!(text(&pod), "✗ goes with 30 s grace on node-1");
+        let held = entry(Fate::Held, vec![node, Holder::Finalizer("a/b".into())], "held by finalizer a/b");
+        assert_eq!(text(&held), "■ held by finalizer a/b");
         let waits = entry(Fate::Waits, Vec::new(), "waits until its Pods are gone");
         assert_eq!(text(&waits), "… waits until its Pods are gone");
     }
@@ -95,29 +95,26 @@ mod tests {
     #[test]
     fn many_pods_that_their_kubelets_end_read_as_going_and_many_held_alike_say_by_what() {
         let on = |node: &str| {
-            entry(Fate::Held, vec![Holder::Node(node.into())], &format!("goes when {node} confirms"))
+            entry(Fate::Held, vec![Holder::Node(node.into())], &format!("goes with 30 s grace on {node}"))
         };
         let group = |entries: &[Entry]| {
             of_group(Look::PLAIN, &entries.iter().collect::<Vec<_>>()).render(Look::PLAIN)
         };
         assert_eq!(group(&[on("n1"), on("n2")]), "✗ go when their kubelets confirm");
         let held = |finalizer: &str| {
-            let reason = format!("waits for finalizer {finalizer}");
+            let reason = format!("held by finalizer {finalizer}");
             entry(Fate::Held, vec![Holder::Finalizer(finalizer.into())], &reason)
         };
-        assert_eq!(group(&[held("a/b"), held("a/b")]), "■ held: waits for finalizer a/b");
+        assert_eq!(group(&[held("a/b"), held("a/b")]), "■ held by finalizer a/b");
         assert_eq!(group(&[held("a/b"), held("a/c")]), "■ held");
     }
 
     #[test]
     fn what_a_race_decides_says_so() {
-        let mut kept = entry(Fate::Kept, Vec::new(), "owned by Job/a, which is alive");
+        let mut kept = entry(Fate::Kept, Vec::new(), "owned by Job/a");
         kept.certain = false;
         kept.otherwise = vec![Fate::Deleted, Fate::Leaked];
-        assert_eq!(
-            text(&kept),
-            "✓ kept: owned by Job/a, which is alive (not certain; else deleted or leaked)"
-        );
+        assert_eq!(text(&kept), "✓ kept: owned by Job/a (not certain; else deleted or leaked)");
     }
 
     #[test]

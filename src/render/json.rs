@@ -341,7 +341,7 @@ mod tests {
               },
               "fate": "held",
               "certain": true,
-              "reason": "waits for finalizer example.test/hold, waits for blocking dependent Pod/p",
+              "reason": "held by finalizer example.test/hold and Pod/p",
               "heldBy": [
                 {
                   "finalizer": "example.test/hold"
@@ -367,7 +367,7 @@ mod tests {
               },
               "fate": "held",
               "certain": true,
-              "reason": "goes when n1 confirms (30 s grace)",
+              "reason": "goes with 30 s grace on n1",
               "heldBy": [
                 {
                   "node": "n1"

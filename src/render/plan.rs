@@ -160,11 +160,11 @@ mod tests {
 
         NAME                                          FATE
         Job/a                                         ✗ deleted
-        ├─ ClusterWidget/g (wrong reference: scope)   ! leaked: never collected: it is cluster-scoped, its owner Job/a is namespaced
-        ├─ ConfigMap/d                                ✓ kept: owned by Job/z, which is alive
-        ├─ Pod/b                                      ✗ goes when n1 confirms (30 s grace)
-        └─ Secret/e                                   ■ held: waits for finalizer example.test/hold
-           └─ Secret/f                                … waits: not touched before Secret/e is really gone
+        ├─ ClusterWidget/g (wrong reference: scope)   ! leaked: it is cluster-scoped, its owner Job/a namespaced
+        ├─ ConfigMap/d                                ✓ kept: owned by Job/z
+        ├─ Pod/b                                      ✗ goes with 30 s grace on n1
+        └─ Secret/e                                   ■ held by finalizer example.test/hold
+           └─ Secret/f                                … waits for Secret/e
 
         4 objects will be deleted (policy background): Secret ×2, Job ×1, Pod ×1
           of these, 1 object held by a finalizer: Secret ×1
@@ -173,6 +173,23 @@ mod tests {
         1 object left over and never collected: ClusterWidget ×1
         not searched: leases.coordination.k8s.io (forbidden: no)
         ");
+    }
+
+    #[test]
+    fn the_common_fates_are_read_whole_at_eighty_columns_with_names_as_they_are() {
+        let text = "Deployment/checkout-api
+             ReplicaSet/checkout-api-7cc67d6897 <- Deployment/checkout-api!*
+             Pod/checkout-api-7cc67d6897-hzn8c node=worker-2 <- ReplicaSet/checkout-api-7cc67d6897!*
+             Pod/checkout-api-7cc67d6897-lsvj4 node=worker-2 <- ReplicaSet/checkout-api-7cc67d6897!*
+             ConfigMap/checkout-settings <- Deployment/checkout-api!
+             Secret/checkout-key finalizer=example.com/key <- Deployment/checkout-api!
+             Secret/checkout-cert <- Secret/checkout-key";
+        for policy in [Policy::Background, Policy::Foreground, Policy::Orphan] {
+            let (graph, forecast) = planned(text, &["Deployment/checkout-api"], policy);
+            let look = Look { width: Some(80), ..Look::PLAIN };
+            let plan = written(|out| write_plan(out, look, &graph, &forecast, now(), false));
+            assert!(!plan.lines().any(|line| line.ends_with('…')), "{plan}");
+        }
     }
 
     #[test]

@@ -156,14 +156,14 @@ fn region(look: Look, summary: &Summary, rows: usize) -> Vec<String> {
     lines
 }
 
-/// `812 of 1,050 objects gone, 14.2/s, about 17 s left`.
+/// `812 of 1,050 objects gone, 14.2/s, about 20s left`.
 fn counts(summary: &Summary) -> String {
     let mut text = format!("{} of {} gone", thousands(summary.gone), number(summary.total, "object"));
     if let Some(rate) = summary.rate_per_second.filter(|rate| *rate > 0.0) {
         text.push_str(&format!(", {rate:.1}/s"));
     }
     if let Some(seconds) = summary.seconds_left.filter(|seconds| *seconds >= 1.0) {
-        text.push_str(&format!(", about {} left", super::age::duration(seconds as u64)));
+        text.push_str(&format!(", about {} left", super::age::duration(round(seconds as u64))));
     }
     if summary.recreated > 0 {
         text.push_str(&format!(", {} made again by something else", thousands(summary.recreated)));
@@ -172,6 +172,17 @@ fn counts(summary: &Summary) -> String {
         text.push_str(&format!(", {} more came meanwhile", thousands(summary.joined)));
     }
     text
+}
+
+/// An estimate, no finer than it is known: then it does not jump with every object that goes.
+fn round(seconds: u64) -> u64 {
+    let step = match seconds {
+        0..10 => 1,
+        10..60 => 5,
+        60..300 => 15,
+        _ => 60,
+    };
+    seconds.div_ceil(step) * step
 }
 
 fn names(summary: &Summary) -> Names {
@@ -254,7 +265,7 @@ mod tests {
     #[test]
     fn the_region_has_a_bar_and_what_is_still_there_with_reasons() {
         insta::assert_snapshot!(region(Look::PLAIN, &summary(), 24).join("\n"), @r"
-        ███████████████░░░░░ 812 of 1,050 objects gone, 14.2/s, about 17s left
+        ███████████████░░░░░ 812 of 1,050 objects gone, 14.2/s, about 20s left
           Job/a: 2 blocking dependents
             Pod/b: waits for node-1's kubelet, 12 s of 30 s grace
             Pod/c: waits for finalizer a/b\u{1b}[2J
@@ -274,6 +285,12 @@ mod tests {
           and 236 more
         ");
         assert_eq!(region(look, &summary, 1).len(), 1);
+    }
+
+    #[test]
+    fn an_estimate_is_rounded_to_what_is_known() {
+        let rounded: Vec<u64> = [1, 9, 11, 44, 61, 290, 301].map(round).into();
+        assert_eq!(rounded, [1, 9, 15, 45, 75, 300, 360]);
     }
 
     #[test]
@@ -355,9 +372,9 @@ mod tests {
         let text =
             written.0.lock().map(|text| String::from_utf8_lossy(&text).into_owned()).unwrap_or_default();
         insta::assert_snapshot!(text, @r"
-        812 of 1,050 objects gone, 14.2/s, about 17s left
-        822 of 1,050 objects gone, 14.2/s, about 17s left
-        832 of 1,050 objects gone, 14.2/s, about 17s left
+        812 of 1,050 objects gone, 14.2/s, about 20s left
+        822 of 1,050 objects gone, 14.2/s, about 20s left
+        832 of 1,050 objects gone, 14.2/s, about 20s left
         still waiting for Job/a (2 blocking dependents), Pod/b (waits for node-1's kubelet, 12 s of 30 s grace), Pod/c (waits for finalizer a/b\u{1b}[2J) and 215 more
         still waiting for Job/a (2 blocking dependents), Pod/b (waits for node-1's kubelet, 12 s of 30 s grace), Pod/c (waits for finalizer a/b\u{1b}[2J) and 215 more
         warning: \u{1b}

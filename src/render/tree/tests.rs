@@ -412,12 +412,12 @@ fn a_plan_of_a_namespace_hides_no_fate_that_needs_a_reason() {
     options.forecast = Some(&forecast);
     assert_snapshot!(written(|out| write_plan_tree(out, Look::PLAIN, &graph, &roots, &options)), @r"
     NAME                FATE
-    Namespace/x         ■ held: waits for finalizer kubernetes
+    Namespace/x         ■ held by finalizer kubernetes
     └─ in x, not owned by it:
-       ├─ ConfigMap/c   … waits until the Pods of its Namespace are gone
-       ├─ Pod/d         ✗ goes when n1 confirms (30 s grace)
-       ├─ Secret/a      … waits until the Pods of its Namespace are gone
-       └─ Secret/b      … waits until the Pods of its Namespace are gone
+       ├─ ConfigMap/c   … waits until the Namespace has no Pods
+       ├─ Pod/d         ✗ goes with 30 s grace on n1
+       ├─ Secret/a      … waits until the Namespace has no Pods
+       └─ Secret/b      … waits until the Namespace has no Pods
     ");
 }
 
@@ -476,16 +476,16 @@ fn a_forecast_adds_the_fates() {
     assert_snapshot!(written(|out| write_tree(out, Look::PLAIN, &graph, &roots, &options)), @r"
     NAME             READY   STATUS   AGE   FATE
     Job/a                             27h   ✗ deleted
-    ├─ ConfigMap/c                    27h   ✓ kept: owned by Job/z, which is alive
-    ├─ Pod/b                          27h   ✗ goes when n1 confirms (30 s grace)
-    └─ Secret/d                       27h   ■ held: waits for finalizer example.test/hold
+    ├─ ConfigMap/c                    27h   ✓ kept: owned by Job/z
+    ├─ Pod/b                          27h   ✗ goes with 30 s grace on n1
+    └─ Secret/d                       27h   ■ held by finalizer example.test/hold
     ");
     assert_snapshot!(written(|out| write_plan_tree(out, Look::PLAIN, &graph, &roots, &options)), @r"
     NAME             FATE
     Job/a            ✗ deleted
-    ├─ ConfigMap/c   ✓ kept: owned by Job/z, which is alive
-    ├─ Pod/b         ✗ goes when n1 confirms (30 s grace)
-    └─ Secret/d      ■ held: waits for finalizer example.test/hold
+    ├─ ConfigMap/c   ✓ kept: owned by Job/z
+    ├─ Pod/b         ✗ goes with 30 s grace on n1
+    └─ Secret/d      ■ held by finalizer example.test/hold
     ");
 }
 

@@ -119,17 +119,13 @@ fn progress(plane: &ControlPlane) -> Result<(), Error> {
         let number = line.split(" of ").next().and_then(|start| start.split_whitespace().last());
         let gone = number.and_then(|number| number.parse::<usize>().ok()).unwrap_or_default();
         gone > REPLICAS / 3
-            && line.contains(" left")
+            && line.contains("/s")
             && text.lines().last().is_some_and(|line| line.contains("waits for finalizer"))
             // A collector that is slow to begin, as on a busy machine, makes another picture.
             && !text.contains("still watching")
     };
     let half = delete.until(is_halfway, "\u{3}")?;
-    delete.save(
-        "progress",
-        &half,
-        "A bar with rate and estimate, and what is still there with the reason for each",
-    )
+    delete.save("progress", &half, "A bar with the rate, and what is still there with the reason for each")
 }
 
 /// A command in a terminal of some width.
