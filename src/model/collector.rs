@@ -134,6 +134,8 @@ struct Node {
     claim: bool,
     // The collector's graph.
     collectable: bool,
+    /// Another object was read with its UID: then owners are told by UID, not by place.
+    twin: bool,
     seen_exists: bool,
     seen_terminating: bool,
     seen_foreground: bool,
@@ -720,7 +722,8 @@ impl<'g> Collector<'g> {
 
     fn has_uid_of(&self, reference: &Reference, owner: usize) -> bool {
         reference.owner.is_some_and(|found| {
-            found == owner || self.graph.object(found).uid == self.graph.object(owner).uid
+            found == owner
+                || (self.nodes[found].twin && self.graph.object(found).uid == self.graph.object(owner).uid)
         })
     }
 
@@ -1071,6 +1074,7 @@ fn node(graph: &OwnerGraph, object: &Object, course: Course) -> Node {
         kubelet,
         claim: object.has_finalizer(CLAIM_PROTECTION_FINALIZER),
         collectable: object.resource.is_collectable(),
+        twin: graph.by_uid(&object.uid).len() > 1,
         seen_exists: true,
         seen_terminating: terminating,
         seen_foreground: foreground,
