@@ -27,6 +27,7 @@ pub fn warnings(graph: &OwnerGraph, forecast: &Forecast, wish: DeleteWish) -> Ve
     plan.dependents_that_go_before_containers();
     plan.claims_of_stateful_sets();
     plan.containers();
+    plan.pods_on_nodes();
     plan.pods_that_keep_running();
     plan.data();
     plan.gaps();
@@ -323,6 +324,38 @@ impl Plan<'_> {
         }
     }
 
+    /// A Node owns none of its Pods but those of its static manifests. Once it is gone, the Pod garbage collector deletes
+    /// the others with grace 0, whether or not their containers have stopped (`pkg/controller/podgc/gc_controller.go`,
+    /// gcOrphaned: after a quarantine of 40 s, in a round every 20 s; reference T3).
+    fn pods_on_nodes(&mut self) {
+        let pods_unread = self.forecast.gaps.iter().any(|gap| gap.resource == "pods" && gap.group.is_empty());
+        for target in self.forecast.targets.clone() {
+            let node = self.graph.object(target);
+            if !node.is("", "Node") {
+                continue;
+            }
+            let details = &self.graph.snapshot().details.pods;
+            let on_it = |index: &usize| {
+                let object = self.graph.object(*index);
+                let pod = details.get(&object.uid).filter(|_| object.is("", "Pod"));
+                pod.is_some_and(|pod| pod.node == node.name) && !self.is_doomed(*index)
+            };
+            let count = (0..self.graph.objects().len()).filter(on_it).count();
+            let (what, them, their) = match count {
+                0 if pods_unread => ("the Pods, which could not be read, are".to_owned(), "them", "their"),
+                0 => continue,
+                1 => ("1 Pod is".to_owned(), "it", "its"),
+                more => (format!("{more} Pods are"), "them", "their"),
+            };
+            let message = format!(
+                "on {}, {what} not owned by it: about a minute after it is gone, the Pod garbage collector force-deletes \
+                 {them}, whether {their} containers have stopped or not, and that is not waited for; drain the node first",
+                self.short(target)
+            );
+            self.warn("pods-on-node", message, Some(target));
+        }
+    }
+
     /// Orphaned Pods do not stop (cases C02 and C04).
     fn pods_that_keep_running(&mut self) {
         if self.forecast.policy != Policy::Orphan {
@@ -556,6 +589,27 @@ mod tests {
         // Also where the StatefulSet itself is only a dependent.
         let below = "Widget/w\nStatefulSet/db <- Widget/w!*\nPersistentVolumeClaim/data-db-0";
         assert_eq!(warned(below, "Widget/w", Background).len(), 1);
+    }
+
+    #[test]
+    fn the_pods_on_a_node_are_counted_unless_they_go_with_it() {
+        let text = "Node/n1\nPod/static node=n1 <- Node/n1*\nPod/p node=n1\nother:Pod/q node=n1 phase=Succeeded\nPod/elsewhere node=n2";
+        let warned_of = |text: &str| warned(text, "Node/n1", Background);
+        assert_eq!(
+            warned_of(text),
+            [
+                "pods-on-node: on Node/n1, 2 Pods are not owned by it: about a minute after it is gone, the Pod garbage \
+                 collector force-deletes them, whether their containers have stopped or not, and that is not waited for; \
+                 drain the node first"
+            ]
+        );
+        assert!(warned_of("Node/n1\nPod/p node=n1")[0].contains("1 Pod is not owned by it"));
+        assert_eq!(warned_of("Node/n1\nPod/static node=n1 <- Node/n1*\nPod/elsewhere node=n2"), [""; 0]);
+        let mut snapshot = snapshot("Node/n1");
+        let (resource, group, message) = ("pods".to_owned(), String::new(), String::new());
+        snapshot.gaps.push(Gap { resource, group, version: None, reason: "Forbidden".to_owned(), message });
+        let unread = forecast(&OwnerGraph::new(snapshot), &[0], Background).warnings;
+        assert!(unread[0].message.contains("the Pods, which could not be read, are not owned"), "{unread:?}");
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! What is said before the question: each warning of a plan, in situations on the real control plane, and where it can
 //! be seen at once, that what it warns of really happens.
 
+use control_plane::eventually;
 use serde_json::{Value, json};
 
 use crate::conduct::bind;
 use crate::contract;
-use crate::support::{HOLD, World};
+use crate::delete::is_untouched;
+use crate::support::{HOLD, PATIENCE, World};
 
 /// The plan of a delete.
 #[track_caller]
@@ -77,6 +79,26 @@ fn the_namespaces_that_the_server_never_deletes_are_those_warned_of() {
         assert_eq!(warns, !accepts, "{name}");
         assert_eq!(warns, name != "kube-node-lease", "{name}");
     }
+}
+
+/// The Pod garbage collector waits 40 s and looks every 20 s.
+#[test]
+fn the_pods_on_a_node_are_counted_and_are_really_force_deleted_once_it_is_gone() {
+    let world = World::new("warn-node");
+    let node = world.bare_node();
+    let target = format!("node/{node}");
+    assert!(!codes(&plan(&world, &[&target])).contains(&"pods-on-node"));
+    world.pod("one", Some(&node), &[], &[]);
+    world.pod("held", Some(&node), &[], &[HOLD]);
+    let message = warned(&world, &[&target], "pods-on-node");
+    assert!(message.starts_with(&format!("on Node/{node}, 2 Pods are not owned by it: ")), "{message}");
+    let run = world.cascade(&["delete", &target, "--yes"]).expect(0);
+    assert!(run.stdout.contains("warning: on Node/"), "{}", run.stdout);
+    assert!(is_untouched(&world, "Pod/one"), "its grace period is not what ends it");
+    let force_deleted = || world.get("Pod/one").is_none() && !is_untouched(&world, "Pod/held");
+    eventually("both are force-deleted", 3 * PATIENCE, || force_deleted().then_some(())).unwrap();
+    assert_eq!(world.get("Pod/held").unwrap()["metadata"]["deletionGracePeriodSeconds"], 0);
+    world.free("Pod/held");
 }
 
 /// Cases C01 and fact 4: and it is true, for a Pod in the middle of a tree as for the target itself.
