@@ -92,11 +92,18 @@ pub fn commands(finding: &Value) -> Vec<&str> {
 /// answers on a terminal.
 #[track_caller]
 pub fn paste(world: &World, command: &str) -> Run {
-    if command.starts_with("kubectl cascade release") && !command.contains("--confirm") {
-        let first = shell(world, &format!("{command} -o json")).expect(4).json();
-        return shell(world, first["command"].as_str().unwrap_or_else(|| panic!("{first:#}")));
+    if !command.starts_with("kubectl cascade release") || command.contains("--confirm") {
+        return shell(world, command);
     }
-    shell(world, command)
+    let begun = Instant::now();
+    loop {
+        let first = shell(world, &format!("{command} -o json")).expect(4).json();
+        let run = shell(world, first["command"].as_str().unwrap_or_else(|| panic!("{first:#}")));
+        // The scheduler may write its status late: the object is looked at again, as the hint says.
+        if !run.stderr.contains("is not the digest of") || begun.elapsed() > PATIENCE {
+            return run;
+        }
+    }
 }
 
 #[track_caller]

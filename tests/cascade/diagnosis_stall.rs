@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::diagnosis::{FOREGROUND, STALL, assert_finding, commands, delete, only, paste, until_held};
+use crate::conduct::{end, start};
+use crate::diagnosis::{
+    BACKGROUND, FOREGROUND, STALL, assert_finding, commands, delete, only, paste, until_held,
+};
 use crate::support::{HOLD, World, names};
 
 #[track_caller]
@@ -123,19 +126,10 @@ fn of_two_targets_the_one_that_does_not_move_is_explained() {
     // That the collector marks it would be a move.
     delete(&world, "Secret/held", FOREGROUND);
     until_held(&world, "Secret/held", &[HOLD]);
-    let owner = world.owner("ConfigMap/large!");
-    std::thread::scope(|scope| {
-        for worker in 0..4 {
-            let (world, owner) = (&world, &owner);
-            scope.spawn(move || {
-                for number in 0..175 {
-                    let metadata =
-                        json!({ "name": format!("s-{worker}-{number}"), "ownerReferences": [owner] });
-                    world.create("Secret", json!({ "metadata": metadata }));
-                }
-            });
-        }
-    });
+    for number in 0..100 {
+        world.thing("Secret", &format!("s-{number}"), &["ConfigMap/large!"], &[HOLD]);
+        delete(&world, &format!("Secret/s-{number}"), BACKGROUND);
+    }
     let arguments = [
         "delete",
         "cm",
@@ -145,11 +139,20 @@ fn of_two_targets_the_one_that_does_not_move_is_explained() {
         "foreground",
         "--yes",
         "--timeout",
-        "1s",
+        "8s",
         "-o",
         "json",
     ];
-    let result = world.cascade(&arguments).expect(3).json();
+    let mut child = start(&world, None, &arguments);
+    // A controller that frees a few a second.
+    for number in 0..100 {
+        if child.try_wait().unwrap().is_some() {
+            break;
+        }
+        world.free(&format!("Secret/s-{number}"));
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    let result = end(child).expect(3).json();
     assert_eq!(result["outcome"], "timed-out", "{result:#}");
     let of = |name: &str| {
         let findings = result["findings"].as_array().unwrap().iter();
