@@ -343,8 +343,8 @@ pub fn explainer(
     let cluster = session.cluster.clone();
     let catalog = Arc::clone(&subject.catalog);
     let wanted = Wanted { searched: subject.graph.snapshot().searched.clone(), pods: true };
-    let targets: Vec<_> =
-        subject.targets.iter().map(|target| subject.graph.object(*target).reference()).collect();
+    let targets = asked_about(subject);
+    let namespaces = subject.namespaces.clone();
     // Nothing is written while somebody may still repair it.
     let probing = probing.min(Probing::DryRun);
     let caller = session.caller.clone();
@@ -352,11 +352,18 @@ pub fn explainer(
         let now = cluster.now();
         let case = Case { caller: caller.clone(), ..case(targets.clone(), progress, probing, now) };
         let (cluster, catalog, wanted) = (cluster.clone(), Arc::clone(&catalog), wanted.clone());
+        let namespaces = namespaces.clone();
         tokio::spawn(async move {
-            let graph = metadata::graph(&cluster, &catalog, &wanted, Vec::new(), &mut |_| {}).await;
+            let graph = metadata::graph(&cluster, &catalog, &wanted, namespaces, &mut |_| {}).await;
             evidence::explain(&cluster, graph, &case).await
         })
     }
+}
+
+/// The targets, and what takes them along.
+fn asked_about(subject: &Subject) -> Vec<ObjectRef> {
+    let targets = subject.targets.iter().map(|target| subject.graph.object(*target));
+    targets.chain(&subject.namespaces).map(Object::reference).collect()
 }
 
 /// What is to be explained of a deletion that came so far.
@@ -400,14 +407,15 @@ fn moving_targets(
 /// Why the rest does not go.
 async fn explain(session: &Session, subject: &Subject, ended: &Ended, result: &mut DeletionResult) {
     let progress = &ended.following.progress;
-    let targets = subject.targets.iter().map(|target| subject.graph.object(*target).reference()).collect();
     let now = session.cluster.now();
-    let mut case = Case { caller: session.caller.clone(), ..case(targets, progress, ended.probing, now) };
+    let mut case =
+        Case { caller: session.caller.clone(), ..case(asked_about(subject), progress, ended.probing, now) };
     if let Some(End::TimedOut { moving }) = &ended.end {
         case.moving = moving_targets(subject, progress, moving, now);
     }
     let searched = subject.graph.snapshot().searched.clone();
-    let fresh = read(session, Arc::clone(&subject.catalog), Vec::new(), searched, true).await;
+    let namespaces = subject.namespaces.clone();
+    let fresh = read(session, Arc::clone(&subject.catalog), namespaces, searched, true).await;
     let diagnosis = evidence::explain(&session.cluster, fresh.graph, &case).await;
     result.findings.extend(diagnosis.findings);
     result.unchecked = diagnosis.unchecked;

@@ -86,7 +86,12 @@ fn load(source: &str, namespace: Option<&str>) -> Result<(Subject, BTreeMap<Uid,
     })?;
     let saved = saved::read(name, &text, namespace)?;
     let catalog = Arc::new(saved.snapshot.catalog.clone());
-    let subject = Subject { catalog, graph: OwnerGraph::new(saved.snapshot), targets: Vec::new() };
+    let subject = Subject {
+        catalog,
+        graph: OwnerGraph::new(saved.snapshot),
+        targets: Vec::new(),
+        namespaces: Vec::new(),
+    };
     Ok((subject, saved.columns))
 }
 

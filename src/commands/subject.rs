@@ -49,6 +49,8 @@ pub struct Subject {
     pub graph: OwnerGraph,
     /// The targets' places in it.
     pub targets: Vec<usize>,
+    /// Namespaces that are being deleted and take targets along that nobody deletes by themselves.
+    pub namespaces: Vec<Object>,
 }
 
 impl Subject {
@@ -84,7 +86,12 @@ pub async fn gather(session: &Session, args: &TargetArgs, reading: Reading) -> R
     let queries = manifest::queries(args, place, reading.bare_type, &catalog)?;
     let found = targets::resolve(&session.cluster, &catalog, &queries, reading.ignore_not_found).await?;
     if found.is_empty() {
-        return Ok(Subject { catalog, graph: OwnerGraph::default(), targets: Vec::new() });
+        return Ok(Subject {
+            catalog,
+            graph: OwnerGraph::default(),
+            targets: Vec::new(),
+            namespaces: Vec::new(),
+        });
     }
     let cluster_scoped = match reading.cluster_scoped {
         ClusterScoped::No => false,
@@ -115,7 +122,7 @@ pub async fn read(
     if pods {
         details::fill(&session.cluster, &mut graph, &targets).await;
     }
-    Subject { catalog, graph, targets }
+    Subject { catalog, graph, targets, namespaces: Vec::new() }
 }
 
 /// Where the dependents of these objects can be: a namespaced owner has them in its own namespace, a cluster-scoped

@@ -1,5 +1,6 @@
 //! `wait`: joins a deletion that is already under way, and follows it as `delete` does.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use super::delete::policy_under_way;
@@ -11,17 +12,20 @@ use super::manifest;
 use super::session::Session;
 use super::subject::{ClusterScoped, Reading, Subject, gather};
 use crate::cli::{ReportFormat, WaitArgs};
+use crate::cluster::metadata;
 use crate::error::{ExitCode, Failure};
 use crate::model::forecast::forecast;
+use crate::model::object::Object;
 use crate::model::policy::Policy;
 use crate::model::result::{DeletionResult, Outcome};
 use crate::model::target::BareType;
-use crate::render::json;
+use crate::render::{json, notes};
 
 /// Runs `wait`. An absent target is what was waited for.
 ///
 /// # Errors
-/// Whatever ends the command before anything is watched; a target that is not being deleted.
+/// Whatever ends the command before anything is watched; a target that is not being deleted, and goes with nothing
+/// that is.
 pub async fn run(session: &Session, args: &WaitArgs) -> Result<ExitCode, Failure> {
     let began = Instant::now();
     let limits = limits(&args.follow)?;
@@ -32,7 +36,12 @@ pub async fn run(session: &Session, args: &WaitArgs) -> Result<ExitCode, Failure
         ignore_not_found: true,
     };
     let mut interrupt = Interrupt::catch().await;
-    let subject = match interrupt.or(within(limits.timeout, gather(session, &args.target, reading))).await {
+    let look = async {
+        let mut subject = gather(session, &args.target, reading).await?;
+        subject.namespaces = namespaces(session, &subject).await;
+        Ok::<_, Failure>(subject)
+    };
+    let subject = match interrupt.or(within(limits.timeout, look)).await {
         Some(Some(subject)) => subject?,
         Some(None) => return not_read(session, args, began),
         None => return not_begun(session, args),
@@ -41,8 +50,13 @@ pub async fn run(session: &Session, args: &WaitArgs) -> Result<ExitCode, Failure
         return ending::nothing_to_do(session, args.output, Policy::Background, false);
     }
     refuse_live_targets(session, &subject)?;
+    for namespace in &subject.namespaces {
+        let taken: Vec<_> =
+            taken_by(&subject, namespace).map(|target| subject.graph.object(target)).collect();
+        session.note(|out| notes::write_taken_along(out, session.stderr, namespace, &taken));
+    }
     let policy = common_policy(&subject);
-    let plan = forecast(&subject.graph, &subject.targets, policy);
+    let plan = forecast(&subject.graph, &all_that_goes(&subject), policy);
     let mut following = Following::start(&session.cluster, &subject.graph, &plan);
     following.began_before(began.elapsed());
     for target in &subject.targets {
@@ -99,25 +113,77 @@ pub fn check(args: &WaitArgs) -> Result<(), Failure> {
     manifest::check(&args.target, BareType::All)
 }
 
-fn refuse_live_targets(session: &Session, subject: &Subject) -> Result<(), Failure> {
-    let live = subject
-        .targets
-        .iter()
-        .map(|target| subject.graph.object(*target))
-        .find(|object| !object.is_terminating());
-    match live {
-        None => Ok(()),
-        Some(object) => Err(Failure::error(format!("{} is not being deleted", object.reference().short()))
-            .hint(format!(
-                "to delete it and wait: {}",
-                session.caller.command_on("kubectl cascade delete", object, &[])
-            ))),
+/// The Namespaces of live targets that are being deleted, and take the targets along. What may not be read takes nothing
+/// along. (A definition marks its instances itself, as soon as it is deleted.)
+async fn namespaces(session: &Session, subject: &Subject) -> Vec<Object> {
+    let Some(resource) = subject.catalog.preferred().find(|resource| resource.is("", "Namespace")) else {
+        return Vec::new();
+    };
+    let targets = subject.targets.iter().map(|target| subject.graph.object(*target));
+    let live = targets.filter(|object| !object.is_terminating());
+    let names: BTreeSet<&str> = live.filter_map(|object| object.namespace.as_deref()).collect();
+    let mut namespaces = Vec::new();
+    for name in names {
+        let found = metadata::get(&session.cluster, resource, None, name).await;
+        namespaces.extend(found.ok().flatten().filter(Object::is_terminating));
     }
+    namespaces
 }
 
-/// The policy that the finalizers tell of; foreground where several targets differ, since it waits for the most.
+/// The live targets that this Namespace takes along.
+fn taken_by(subject: &Subject, namespace: &Object) -> impl Iterator<Item = usize> {
+    subject.targets.iter().copied().filter(|target| {
+        let object = subject.graph.object(*target);
+        !object.is_terminating() && object.namespace.as_deref() == Some(&*namespace.name)
+    })
+}
+
+/// The targets, and what hangs on those that go with their Namespace: that goes with it, too, whoever else owns it.
+fn all_that_goes(subject: &Subject) -> Vec<usize> {
+    let mut all = subject.targets.clone();
+    for namespace in &subject.namespaces {
+        let taken: Vec<usize> = taken_by(subject, namespace).collect();
+        for index in subject.graph.closure(&taken) {
+            let object = subject.graph.object(index);
+            if object.namespace.as_deref() == Some(&*namespace.name) && !all.contains(&index) {
+                all.push(index);
+            }
+        }
+    }
+    all
+}
+
+/// One that nobody deletes, neither by itself nor with its Namespace.
+fn refuse_live_targets(session: &Session, subject: &Subject) -> Result<(), Failure> {
+    let taken: BTreeSet<usize> =
+        subject.namespaces.iter().flat_map(|namespace| taken_by(subject, namespace)).collect();
+    let graph = &subject.graph;
+    let live = |target: &&usize| !graph.object(**target).is_terminating() && !taken.contains(target);
+    let Some(target) = subject.targets.iter().find(live) else { return Ok(()) };
+    let object = graph.object(*target);
+    let failure = Failure::error(format!("{} is not being deleted", object.reference().short()));
+    let caller = &session.caller;
+    let owners = graph.owners(*target).filter_map(|(_, resolved)| resolved.owner);
+    let going = owners.map(|owner| graph.object(owner)).find(|owner| owner.is_terminating());
+    Err(failure.hint(match going {
+        Some(owner) => format!(
+            "its owner {} is being deleted; to wait for all that goes with that: {}",
+            owner.reference().short(),
+            caller.command_on("kubectl cascade wait", owner, &[])
+        ),
+        None => {
+            format!("to delete it and wait: {}", caller.command_on("kubectl cascade delete", object, &[]))
+        }
+    }))
+}
+
+/// The policy that the finalizers tell of; foreground where several targets differ, since it waits for the most. What goes
+/// with a Namespace is deleted in background (`pkg/controller/namespace/deletion/namespaced_resources_deleter.go`).
 fn common_policy(subject: &Subject) -> Policy {
-    let policies = subject.targets.iter().map(|target| policy_under_way(subject.graph.object(*target)));
+    let policies = subject.targets.iter().map(|target| match subject.graph.object(*target) {
+        object if object.is_terminating() => policy_under_way(object),
+        _ => Policy::Background,
+    });
     policies
         .reduce(|one, other| if one == other { one } else { Policy::Foreground })
         .unwrap_or(Policy::Background)

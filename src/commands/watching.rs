@@ -275,7 +275,12 @@ mod tests {
             snapshot.versions.insert((kind.to_owned(), "x".to_owned()), "7".to_owned());
         }
         let catalog = Arc::new(snapshot.catalog.clone());
-        let subject = Subject { catalog, graph: OwnerGraph::new(snapshot), targets: Vec::new() };
+        let subject = Subject {
+            catalog,
+            graph: OwnerGraph::new(snapshot),
+            targets: Vec::new(),
+            namespaces: Vec::new(),
+        };
         let job = subject.graph.object(0).clone();
         let (scopes, unwatched) = scopes(&subject, &[job]);
         let shown: Vec<String> = scopes

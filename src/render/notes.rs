@@ -67,6 +67,21 @@ pub fn write_joined(out: &mut impl io::Write, look: Look, object: &Object) -> io
     Line::new().plain(text).write(out, look)
 }
 
+/// The target is not being deleted by itself; it goes with its Namespace.
+pub fn write_taken_along(
+    out: &mut impl io::Write,
+    look: Look,
+    namespace: &Object,
+    taken: &[&Object],
+) -> io::Result<()> {
+    let what = match taken {
+        [one] => format!("{} goes", one.reference().short()),
+        several => format!("{} targets go", several.len()),
+    };
+    let text = format!("{} is being deleted, and {what} with it; watching", namespace.reference().short());
+    Line::new().plain(text).write(out, look)
+}
+
 /// The answer to a DELETE did not come, or leaves open whether it was accepted: the object is looked at.
 pub fn write_unclear(out: &mut impl io::Write, look: Look, object: &Object, words: &str) -> io::Result<()> {
     let text =

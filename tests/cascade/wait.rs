@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::conduct::{end, start};
+use crate::conduct::{end, start, until_said};
 use crate::contract;
 use crate::delete::is_untouched;
 use crate::support::{HOLD, World, names};
@@ -117,6 +117,44 @@ fn a_namespace_is_waited_for_with_all_that_is_in_it() {
     assert!(names(&stalled["remaining"]).contains(&format!("Namespace/{}", world.namespace)));
     world.free("ConfigMap/held");
     assert_eq!(wait(&world, &[&target], 0)["remaining"], json!([]));
+}
+
+/// Nobody has deleted it by itself yet, but it will go: behind the Pods, with what hangs on it.
+#[test]
+fn a_live_object_of_a_terminating_namespace_is_awaited_with_it() {
+    let world = World::new("wait-taken");
+    if !world.has_since(33, "a Namespace's Pods go before its other content") {
+        return;
+    }
+    let node = world.bare_node();
+    world.pod("last", Some(&node), &[], &[]);
+    world.thing("ConfigMap", "live", &[], &[]);
+    world.thing("ConfigMap", "other-owner", &[], &[]);
+    world.thing("Secret", "dependent", &["ConfigMap/live", "ConfigMap/other-owner"], &[]);
+    world.kubectl().run(&["delete", "ns", &world.namespace, "--wait=false"]).unwrap();
+    world.until("it is under way", || !is_untouched(&world, "Pod/last"));
+    let stalled = wait(&world, &["cm/live", "--stall-timeout", "1s"], 3);
+    assert_eq!(names(&stalled["remaining"]), ["ConfigMap/live", "Secret/dependent"], "{stalled:#}");
+    let chain = names(&stalled["findings"][0]["chain"]);
+    assert!(chain.contains(&format!("Namespace/{}", world.namespace)), "{stalled:#}");
+    let mut child = start(&world, None, &["wait", "cm/live", "--timeout", "60s"]);
+    let said = until_said(&mut child, "is being deleted, and ConfigMap/live goes with it; watching\n");
+    assert!(said.contains(&format!("Namespace/{}", world.namespace)), "{said}");
+    world.delete_raw("Pod/last", &json!({ "gracePeriodSeconds": 0 }));
+    assert!(end(child).expect(0).stdout.contains("2 objects gone"));
+}
+
+#[test]
+fn a_live_object_whose_owner_is_being_deleted_is_told_with_the_command_that_waits_for_both() {
+    let world = World::new("wait-owner");
+    world.thing("ConfigMap", "own", &[], &[HOLD]);
+    world.thing("Secret", "live", &["ConfigMap/own"], &[]);
+    world.delete_raw("ConfigMap/own", &json!({ "propagationPolicy": "Background" }));
+    let run = world.cascade(&["wait", "secret/live"]).expect(1);
+    let meant = format!("kubectl cascade wait -n {} configmap/own\n", world.namespace);
+    assert!(run.stderr.contains("its owner ConfigMap/own is being deleted"), "{}", run.stderr);
+    assert!(run.stderr.ends_with(&meant), "{}", run.stderr);
+    world.free("ConfigMap/own");
 }
 
 #[test]
