@@ -203,7 +203,7 @@ fn a_controller_manager_that_leads_and_does_not_collect() {
     let run = world.cascade(&["diagnose", "cm/c", "--observe", "0s", "--probe", "canary", "-o", "json"]);
     let document = run.expect(3).json();
     let finding = only(&document);
-    assert_finding(finding, "collector-down", "proven", &["ConfigMap/c"]);
+    assert_finding(finding, "collector-down", "consistent", &["ConfigMap/c"]);
     assert_evidence(finding, "was still there after 10 s");
     let maps = world.kubectl().run(&["-n", &world.namespace, "get", "cm", "-o", "name"]).unwrap();
     assert!(!maps.contains("kubectl-cascade-canary"), "{maps}");

@@ -685,7 +685,7 @@ fn the_canary_decides_between_back_off_stale_and_down() {
     let there = ok(json!({ "metadata": { "uid": "ConfigMap/o", "finalizers": ["foregroundDeletion"] } }));
     assert_eq!(said(true, refused(404, "gone")), (Cause::CollectorBackoff, Verdict::Proven));
     assert_eq!(said(true, there.clone()), (Cause::CollectorStale, Verdict::Consistent));
-    assert_eq!(said(false, there), (Cause::CollectorDown, Verdict::Proven));
+    assert_eq!(said(false, there), (Cause::CollectorDown, Verdict::Consistent));
 }
 
 #[test]
