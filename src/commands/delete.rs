@@ -74,7 +74,9 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
     }
     match interrupt.or(keep::cut(session, &subject, &keeping)).await {
         Some(Ok(())) => {}
-        Some(Err(stop)) => return ending::stopped(session, args.output, &subject, &plan, stop),
+        Some(Err(stop)) => {
+            return ending::stopped(session, args.output, &subject, &plan, told(args, &plan), stop);
+        }
         None if keeping.removals.is_empty() => {
             let failure = Failure::interrupted(INTERRUPTED);
             return ending::not_started(session, args.output, &subject, &plan, failure);
@@ -94,7 +96,8 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
     let Sendings { refusals, lost } = send(session, &subject, &wish, &mut following, &mut interrupt).await;
     let all_refused = refusals.len() == subject.targets.len();
     if !args.wait && !all_refused && lost.is_none() && !interrupt.was_pressed() {
-        return ending::not_waited(session, args.output, &subject, &plan, &refusals).await;
+        let told = told(args, &plan);
+        return ending::not_waited(session, args.output, &subject, &plan, told, &refusals).await;
     }
     if !refusals.is_empty() {
         // What hangs on a refused target stays: only the others are followed.
@@ -129,7 +132,7 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
             .iter()
             .map(|removal| subject.graph.object(removal.object).reference())
             .collect(),
-        told: plan.gaps.clone(),
+        told: told(args, &plan).to_vec(),
     };
     ending::finish(session, args.output, &subject, &plan, ended, &mut interrupt).await
 }
@@ -417,6 +420,11 @@ fn present(session: &Session, args: &DeleteArgs, subject: &Subject, plan: &Forec
         }
         Some(_) => Ok(()),
     }
+}
+
+/// The gaps that were told with the forecast, where it was shown.
+fn told<'p>(args: &DeleteArgs, plan: &'p Forecast) -> &'p [Gap] {
+    if args.output.is_none() || asks(args) { &plan.gaps } else { &[] }
 }
 
 /// A question may stand for long. What would go now and was not shown is never deleted on an old yes.

@@ -127,6 +127,7 @@ pub async fn not_waited(
     output: Option<ReportFormat>,
     subject: &Subject,
     plan: &Forecast,
+    told: &[Gap],
     refusals: &[(Object, Trouble)],
 ) -> Result<ExitCode, Failure> {
     let outcome = if refusals.is_empty() { Outcome::NotWaited } else { Outcome::Refused };
@@ -143,7 +144,7 @@ pub async fn not_waited(
         let accepted: Vec<ObjectRef> = targets.filter(|target| !refused(&target.uid)).collect();
         session.print(|out| names::write_names(out, &accepted))?;
     }
-    report(session, output, &result, &plan.gaps, refusals, ExitCode::Done)
+    report(session, output, &result, told, refusals, ExitCode::Done)
 }
 
 /// `--keep` cannot be done: nothing was deleted.
@@ -155,6 +156,7 @@ pub fn stopped(
     output: Option<ReportFormat>,
     subject: &Subject,
     plan: &Forecast,
+    told: &[Gap],
     stop: Stop,
 ) -> Result<ExitCode, Failure> {
     if stop.failure.kind == FailureKind::Error && stop.orphaned.is_empty() {
@@ -165,7 +167,7 @@ pub fn stopped(
     result.orphaned = stop.orphaned;
     result.findings.extend(stop.finding);
     result.gaps.clone_from(&plan.gaps);
-    report(session, output, &result, &plan.gaps, &[], ExitCode::Refused)?;
+    report(session, output, &result, told, &[], ExitCode::Refused)?;
     Err(stop.failure)
 }
 
@@ -424,7 +426,7 @@ async fn explain(session: &Session, subject: &Subject, ended: &Ended, result: &m
     result.gaps.dedup();
 }
 
-/// Prints the report and gives the exit code. In text, the gaps that the forecast above it has told are not told again.
+/// Prints the report and gives the exit code. In text, the gaps that the forecast before it has told are not told again.
 ///
 /// # Errors
 /// Standard output cannot be written to.
@@ -440,10 +442,16 @@ fn report(
         Some(ReportFormat::Json) => {
             session.print(|out| json::write_json(out, &json::result_document(result)))?
         }
-        Some(ReportFormat::Name) => session.print(|out| names::write_names(out, &result.deleted))?,
+        Some(ReportFormat::Name) => {
+            session.print(|out| names::write_names(out, &result.deleted))?;
+            // Why it did not end well is told whoever reads the names.
+            if !matches!(result.outcome, Outcome::Complete | Outcome::NotWaited) {
+                session.note(|out| report_text::write_result(out, session.stderr, result, told));
+            }
+        }
         None => session.print(|out| report_text::write_result(out, session.stdout, result, told))?,
     }
-    if result.outcome == Outcome::Interrupted && output.is_some() {
+    if result.outcome == Outcome::Interrupted && output == Some(ReportFormat::Json) {
         session.note(|out| notes::write_interrupted(out, session.stderr));
     }
     for (object, trouble) in refusals {

@@ -162,6 +162,9 @@ fn names_of_what_went_come_one_a_line() {
     let world = World::new("wait-name");
     world.thing("ConfigMap", "own", &[], &[HOLD]);
     world.delete_raw("ConfigMap/own", &json!({}));
+    let stalled = world.cascade(&["wait", "cm/own", "-o", "name", "--stall-timeout", "1s"]).expect(3);
+    assert_eq!(stalled.stdout, "");
+    assert!(stalled.stderr.contains("ConfigMap/own: finalizer-held"), "{}", stalled.stderr);
     let child = start(&world, None, &["wait", "cm/own", "-o", "name"]);
     std::thread::sleep(std::time::Duration::from_millis(500));
     world.free("ConfigMap/own");
