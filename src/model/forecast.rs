@@ -455,21 +455,19 @@ fn held_reason(object: &Object, grace: Option<i64>, held_by: &[Holder]) -> Strin
             Holder::Finalizer(name) => by.push(format!("finalizer {name}")),
             Holder::Object(owner) if owner.uid == object.uid => by.push("itself, which it owns".to_owned()),
             Holder::Object(dependent) => dependents.push(dependent.short()),
-            Holder::Node(node) => nodes.push(match grace {
-                Some(grace) => format!("{grace} s grace on {node}"),
-                None => format!("its grace period on {node}"),
-            }),
+            Holder::Node(node) => nodes.push(node.as_str()),
         }
     }
     if by.is_empty() && dependents.is_empty() {
-        return format!("goes with {}", nodes.join(", "));
+        let confirms = format!("goes when {} confirms", nodes.join(", "));
+        return grace.map_or_else(|| confirms.clone(), |grace| format!("{confirms} ({grace} s grace)"));
     }
     match dependents.as_slice() {
         [] => {}
         [one] => by.push(one.clone()),
         several => by.push(format!("{} blocking dependents", several.len())),
     }
-    by.extend(nodes);
+    by.extend(nodes.into_iter().map(|node| format!("the kubelet of {node}")));
     let by = if by.len() == 2 { by.join(" and ") } else { some_of(&by, 3) };
     format!("held by {by}")
 }
@@ -565,14 +563,14 @@ mod tests {
         };
         assert_eq!(
             reasons(Some(1)),
-            ["Pod/p goes with 1 s grace on n1", "Pod/running goes with 1 s grace on n1"]
+            ["Pod/p goes when n1 confirms (1 s grace)", "Pod/running goes when n1 confirms (1 s grace)"]
         );
-        assert_eq!(reasons(Some(60))[1], "Pod/running goes with 5 s grace on n1");
-        assert_eq!(reasons(None)[0], "Pod/p goes with 30 s grace on n1");
+        assert_eq!(reasons(Some(60))[1], "Pod/running goes when n1 confirms (5 s grace)");
+        assert_eq!(reasons(None)[0], "Pod/p goes when n1 confirms (30 s grace)");
         let job = super::super::testing::graph("Job/j\nPod/p node=n1 <- Job/j!*");
         let wish = DeleteWish { policy: Background, grace_seconds: Some(1) };
         let below = forecast(&job, &[at(&job, "Job/j")], wish).entries[1].reason.clone();
-        assert_eq!(below, "goes with 30 s grace on n1");
+        assert_eq!(below, "goes when n1 confirms (30 s grace)");
     }
 
     #[test]

@@ -2,11 +2,13 @@
 //! decided by apiVersion, kind, namespace, name and then UID; who *hangs* on whom (is woken, blocks, is orphaned) by
 //! UID alone, across namespaces.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::catalog::split_api_version;
+use super::catalog::{Resource, split_api_version};
 use super::object::{Details, Lookup, LookupKey, Object, OwnerReference, Snapshot, Uid};
 
 /// What an ownerReference resolves to.
@@ -67,9 +69,7 @@ impl OwnerGraph {
     /// the same cluster, however the lists came in.
     pub fn new(mut snapshot: Snapshot) -> Self {
         snapshot.objects.sort_by(|left, right| {
-            let key = |object: &Object| (object.resource.kind.clone(), object.resource.group.clone());
-            key(left)
-                .cmp(&key(right))
+            by_kind(&left.resource, &right.resource)
                 .then_with(|| left.namespace.cmp(&right.namespace))
                 .then_with(|| left.name.cmp(&right.name))
                 .then_with(|| left.uid.cmp(&right.uid))
@@ -354,6 +354,14 @@ fn components(count: usize, ahead: impl Fn(usize) -> Vec<usize>) -> Vec<Vec<usiz
         }
     }
     components
+}
+
+/// By kind, then group. Objects of one list share their resource, so that most comparisons look no further.
+fn by_kind(left: &Arc<Resource>, right: &Arc<Resource>) -> Ordering {
+    if Arc::ptr_eq(left, right) {
+        return Ordering::Equal;
+    }
+    (&left.kind, &left.group).cmp(&(&right.kind, &right.group))
 }
 
 fn resolve(

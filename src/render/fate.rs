@@ -82,10 +82,10 @@ mod tests {
 
     #[test]
     fn a_pod_that_its_kubelet_ends_reads_as_going_not_as_held() {
-        let reason = "goes with 30 s grace on node-1";
+        let reason = "goes when node-1 confirms (30 s grace)";
         let node = Holder::Node("node-1".into());
         let pod = entry(Fate::Held, vec![node.clone()], reason);
-        assert_eq!(text(&pod), "✗ goes with 30 s grace on node-1");
+        assert_eq!(text(&pod), "✗ goes when node-1 confirms (30 s grace)");
         let held = entry(Fate::Held, vec![node, Holder::Finalizer("a/b".into())], "held by finalizer a/b");
         assert_eq!(text(&held), "■ held by finalizer a/b");
         let waits = entry(Fate::Waits, Vec::new(), "waits until its Pods are gone");
@@ -95,7 +95,11 @@ mod tests {
     #[test]
     fn many_pods_that_their_kubelets_end_read_as_going_and_many_held_alike_say_by_what() {
         let on = |node: &str| {
-            entry(Fate::Held, vec![Holder::Node(node.into())], &format!("goes with 30 s grace on {node}"))
+            entry(
+                Fate::Held,
+                vec![Holder::Node(node.into())],
+                &format!("goes when {node} confirms (30 s grace)"),
+            )
         };
         let group = |entries: &[Entry]| {
             of_group(Look::PLAIN, &entries.iter().collect::<Vec<_>>()).render(Look::PLAIN)

@@ -367,7 +367,7 @@ mod tests {
               },
               "fate": "held",
               "certain": true,
-              "reason": "goes with 30 s grace on n1",
+              "reason": "goes when n1 confirms (30 s grace)",
               "heldBy": [
                 {
                   "node": "n1"

@@ -415,7 +415,7 @@ fn a_plan_of_a_namespace_hides_no_fate_that_needs_a_reason() {
     Namespace/x         ■ held by finalizer kubernetes
     └─ in x, not owned by it:
        ├─ ConfigMap/c   … waits until the Namespace has no Pods
-       ├─ Pod/d         ✗ goes with 30 s grace on n1
+       ├─ Pod/d         ✗ goes when n1 confirms (30 s grace)
        ├─ Secret/a      … waits until the Namespace has no Pods
        └─ Secret/b      … waits until the Namespace has no Pods
     ");
@@ -477,14 +477,14 @@ fn a_forecast_adds_the_fates() {
     NAME             READY   STATUS   AGE   FATE
     Job/a                             27h   ✗ deleted
     ├─ ConfigMap/c                    27h   ✓ kept: owned by Job/z
-    ├─ Pod/b                          27h   ✗ goes with 30 s grace on n1
+    ├─ Pod/b                          27h   ✗ goes when n1 confirms (30 s grace)
     └─ Secret/d                       27h   ■ held by finalizer example.test/hold
     ");
     assert_snapshot!(written(|out| write_plan_tree(out, Look::PLAIN, &graph, &roots, &options)), @r"
     NAME             FATE
     Job/a            ✗ deleted
     ├─ ConfigMap/c   ✓ kept: owned by Job/z
-    ├─ Pod/b         ✗ goes with 30 s grace on n1
+    ├─ Pod/b         ✗ goes when n1 confirms (30 s grace)
     └─ Secret/d      ■ held by finalizer example.test/hold
     ");
 }
