@@ -184,6 +184,7 @@ fn a_dependent_with_a_living_owner_may_not_lose_its_other_reference() {
     let document = diagnose(&world, &["cm/a"], 3);
     let finding = only(&document);
     assert_finding(finding, "admission-denied", "proven", &["ConfigMap/a", "Secret/d"]);
+    assert_eq!(finding["also"], json!(["kept-by-other-owner"]));
     assert_eq!(finding["by"]["policy"], format!("{}-policy", world.namespace));
     let background = *commands(finding).last().unwrap();
     assert!(background.ends_with("configmap/a --policy background"), "{finding:#}");

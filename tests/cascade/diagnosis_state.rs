@@ -1,12 +1,13 @@
 //! What the objects themselves state: finalizers, nodes, references; and what must not be called stuck.
 
+use control_plane::eventually;
 use serde_json::json;
 
 use crate::diagnosis::{
     BACKGROUND, FOREGROUND, assert_evidence, assert_finding, commands, delete, diagnose, only, paste,
     until_held, until_overdue,
 };
-use crate::support::{HOLD, World, entry};
+use crate::support::{HOLD, PATIENCE, World, entry};
 
 #[test]
 fn a_finalizer_that_nobody_serves_and_the_way_out() {
@@ -92,6 +93,10 @@ fn a_pod_on_a_node_that_does_not_exist_is_left_to_pod_gc() {
     let finding = only(&document);
     assert_finding(finding, "node-missing", "proven", &["Pod/p"]);
     assert_evidence(finding, "not found");
+    // It waits for 40 s, and looks every 20 (`pkg/controller/podgc`).
+    let long = 3 * PATIENCE;
+    eventually("the Pod garbage collector has deleted it", long, || world.get("Pod/p").is_none().then_some(()))
+        .unwrap();
 }
 
 #[test]
@@ -111,7 +116,12 @@ fn a_kubelet_that_reports_but_does_not_finish() {
     delete(&world, "Pod/p", r#"{"gracePeriodSeconds":1}"#);
     until_overdue(&world, "Pod/p");
     let document = diagnose(&world, &["pod/p"], 3);
-    assert_finding(only(&document), "kubelet-stuck", "consistent", &["Pod/p"]);
+    let finding = only(&document);
+    assert_finding(finding, "kubelet-stuck", "consistent", &["Pod/p"]);
+    let last = *commands(finding).last().unwrap();
+    assert!(last.contains("--force"), "{finding:#}");
+    paste(&world, last);
+    world.gone("Pod/p");
 }
 
 #[test]
@@ -253,6 +263,8 @@ fn a_service_waits_for_a_cloud_controller_that_is_not_there() {
     assert_finding(finding, "load-balancer-cleanup", "proven", &["Service/s"]);
     let last = finding["remedies"].as_array().unwrap().last().unwrap();
     assert!(last["risk"].as_str().unwrap().contains("cost money"), "{finding:#}");
+    paste(&world, commands(finding).last().unwrap()).expect(0);
+    world.gone("Service/s");
 }
 
 #[test]
