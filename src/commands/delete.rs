@@ -391,6 +391,7 @@ fn show_dry_run(
     subject: &Subject,
     plan: &Forecast,
 ) -> Result<(), Failure> {
+    let everywhere = args.target.all_namespaces;
     match args.output {
         Some(ReportFormat::Json) => {
             session.print(|out| json::write_json(out, &json::plan_document(&subject.graph, plan)))
@@ -401,20 +402,21 @@ fn show_dry_run(
             names::write_names(out, &doomed)
         }),
         None => session.print(|out| {
-            plan::write_plan(out, session.stdout, &subject.graph, plan, session.cluster.now(), false)
+            plan::write_plan(out, session.stdout, &subject.graph, plan, session.cluster.now(), everywhere)
         }),
     }
 }
 
 /// What will happen, shown before anything is asked; on standard error, so that `-o json|name` stays clean.
 fn present(session: &Session, args: &DeleteArgs, subject: &Subject, plan: &Forecast) -> Result<(), Failure> {
+    let everywhere = args.target.all_namespaces;
     match args.output {
         None => session.print(|out| {
-            plan::write_plan(out, session.stdout, &subject.graph, plan, session.cluster.now(), false)
+            plan::write_plan(out, session.stdout, &subject.graph, plan, session.cluster.now(), everywhere)
         }),
         Some(_) if asks(args) => {
             session.note(|out| {
-                plan::write_plan(out, session.stderr, &subject.graph, plan, session.cluster.now(), false)
+                plan::write_plan(out, session.stderr, &subject.graph, plan, session.cluster.now(), everywhere)
             });
             Ok(())
         }

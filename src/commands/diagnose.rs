@@ -32,7 +32,7 @@ pub async fn run(session: &Session, args: &DiagnoseArgs) -> Result<ExitCode, Fai
         everything(session, args.target.all_namespaces).await?
     };
     let diagnosis = look_twice(session, probing(args.probe), scene, observe).await;
-    report(session, args.output, &diagnosis)
+    report(session, args, &diagnosis)
 }
 
 /// What can be refused before anybody is asked.
@@ -296,19 +296,16 @@ fn created_later(before: &OwnerGraph, after: &OwnerGraph) -> Vec<ObjectRef> {
     later.into_iter().collect()
 }
 
-fn report(
-    session: &Session,
-    output: Option<ReportFormat>,
-    diagnosis: &Diagnosis,
-) -> Result<ExitCode, Failure> {
-    match output {
+fn report(session: &Session, args: &DiagnoseArgs, diagnosis: &Diagnosis) -> Result<ExitCode, Failure> {
+    let everywhere = args.target.all_namespaces;
+    match args.output {
         Some(ReportFormat::Json) => {
             session.print(|out| json::write_json(out, &json::diagnosis_document(diagnosis)))?;
         }
         Some(ReportFormat::Name) => {
             session.print(|out| names::write_names(out, diagnosis.holding()))?;
         }
-        None => session.print(|out| text::write_diagnosis(out, session.stdout, diagnosis))?,
+        None => session.print(|out| text::write_diagnosis(out, session.stdout, diagnosis, everywhere))?,
     }
     let is_stuck = diagnosis.objects.iter().any(|object| object.state == State::Stuck);
     Ok(if is_stuck { ExitCode::Unfinished } else { ExitCode::Done })

@@ -92,7 +92,7 @@ pub fn report(
         Some(ReportFormat::Name) => output
             .print(|out| names::write_names(out, found.objects.iter().map(|orphan| &orphan.reference)))?,
         None => {
-            output.print(|out| text::write_orphans(out, output.stdout, found, now))?;
+            output.print(|out| text::write_orphans(out, output.stdout, found, now, args.all_namespaces))?;
         }
     }
     let some = args.exit_code && !found.objects.is_empty();

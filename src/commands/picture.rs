@@ -80,6 +80,7 @@ impl Picture {
             expand: args.expand,
             depth: args.depth,
             wide: args.output == TreeFormat::Wide,
+            everywhere: args.target.all_namespaces,
             no_headers: args.no_headers,
             labels: &args.label_columns,
             matching: self.matching.as_ref(),

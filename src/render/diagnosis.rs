@@ -18,11 +18,17 @@ const MOST_NAMES: usize = 10;
 /// A longer chain is shown by its ends.
 const MOST_LINKS: usize = 8;
 
-/// The answer of `diagnose`.
-pub fn write_diagnosis(out: &mut impl io::Write, look: Look, diagnosis: &Diagnosis) -> io::Result<()> {
-    let names = Names::of(
+/// The answer of `diagnose`. `everywhere`: all namespaces were asked for.
+pub fn write_diagnosis(
+    out: &mut impl io::Write,
+    look: Look,
+    diagnosis: &Diagnosis,
+    everywhere: bool,
+) -> io::Result<()> {
+    let mut names = Names::of(
         diagnosis.objects.iter().map(|object| &object.reference).chain(findings_objects(&diagnosis.findings)),
     );
+    names.said |= everywhere;
     write_all(out, look, &names, &diagnosis.findings, &diagnosis.unchecked)?;
     if !diagnosis.findings.is_empty() {
         writeln!(out)?;
@@ -292,20 +298,20 @@ pub(super) fn write_names<'a>(
     Line::new().styled(label.0, label.1).plain(names.some(objects)).write(out, look)
 }
 
-/// How objects are named in sentences: with their namespace where there are several.
+/// How objects are named in sentences: with their namespace where there are several, or where all were asked for.
 pub(super) struct Names {
-    several: bool,
+    said: bool,
 }
 
 impl Names {
     pub(super) fn of<'a>(objects: impl Iterator<Item = &'a ObjectRef>) -> Self {
         let namespaces: BTreeSet<&str> = objects.filter_map(|object| object.namespace.as_deref()).collect();
-        Self { several: namespaces.len() > 1 }
+        Self { said: namespaces.len() > 1 }
     }
 
     pub(super) fn of_object(&self, object: &ObjectRef) -> String {
         match &object.namespace {
-            Some(namespace) if self.several => format!("{} in {namespace}", object.short()),
+            Some(namespace) if self.said => format!("{} in {namespace}", object.short()),
             _ => object.short(),
         }
     }
@@ -382,7 +388,7 @@ mod tests {
             unchecked: vec![Unchecked { check: "leases".into(), why: "forbidden".into() }],
             gaps: vec![],
         };
-        insta::assert_snapshot!(written(|out| write_diagnosis(out, Look::PLAIN, &diagnosis)), @r#"
+        insta::assert_snapshot!(written(|out| write_diagnosis(out, Look::PLAIN, &diagnosis, false)), @r#"
         ✗ Pod/build-1: admission-denied (proven)
           the webhook refuses the patch that would let it go
           chain: Job/build → Pod/build-1
@@ -422,7 +428,7 @@ mod tests {
             ],
             ..Diagnosis::default()
         };
-        insta::assert_snapshot!(written(|out| write_diagnosis(out, Look::PLAIN, &diagnosis)), @r"
+        insta::assert_snapshot!(written(|out| write_diagnosis(out, Look::PLAIN, &diagnosis, false)), @r"
         gone: Pod/a in x
         waiting: Pod/b in x
         Pod/c in x is not being deleted; it would be held by finalizer a/b, the kubelet of n1
@@ -433,7 +439,7 @@ mod tests {
         nothing is stuck
         ");
         assert_eq!(
-            written(|out| write_diagnosis(out, Look::PLAIN, &Diagnosis::default())),
+            written(|out| write_diagnosis(out, Look::PLAIN, &Diagnosis::default(), false)),
             "nothing is Terminating\n"
         );
     }
@@ -453,7 +459,7 @@ mod tests {
     fn a_long_chain_shows_its_ends() {
         let chain: Vec<ObjectRef> = (0..20).map(|number| reference(&format!("Secret/s{number}"))).collect();
         assert_eq!(
-            Names { several: false }.chain(Look::PLAIN, &chain),
+            Names { said: false }.chain(Look::PLAIN, &chain),
             "Secret/s0 → Secret/s1 → Secret/s2 → (14 between) → Secret/s17 → Secret/s18 → Secret/s19"
         );
     }

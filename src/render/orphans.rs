@@ -12,12 +12,13 @@ use super::text::Line;
 use crate::model::object::Timestamp;
 use crate::model::orphan::{Orphan, Orphans};
 
-/// The answer of `orphans`: a table, then a command for each.
+/// The answer of `orphans`: a table, then a command for each. `everywhere`: all namespaces were asked for.
 pub fn write_orphans(
     out: &mut impl io::Write,
     look: Look,
     orphans: &Orphans,
     now: Timestamp,
+    everywhere: bool,
 ) -> io::Result<()> {
     if orphans.objects.is_empty() {
         // Where something could not be read, nobody knows what was left behind there.
@@ -30,7 +31,7 @@ pub fn write_orphans(
     }
     let namespace = |orphan: &Orphan| orphan.reference.namespace.clone();
     let first = orphans.objects.first().and_then(namespace);
-    let namespaces = orphans.objects.iter().any(|orphan| namespace(orphan) != first);
+    let namespaces = everywhere || orphans.objects.iter().any(|orphan| namespace(orphan) != first);
     let headers: Vec<String> = ["NAMESPACE", "NAME", "LEFT BY", "CAUSE", "AGE"]
         .into_iter()
         .skip(usize::from(!namespaces))
@@ -93,7 +94,7 @@ mod tests {
             ],
             gaps: vec![],
         };
-        insta::assert_snapshot!(written(|out| write_orphans(out, Look::PLAIN, &orphans, now())), @r"
+        insta::assert_snapshot!(written(|out| write_orphans(out, Look::PLAIN, &orphans, now(), false)), @r"
         NAMESPACE   NAME            LEFT BY       CAUSE                 AGE
         x           Pod/nightly-1   Job/nightly   orphaned-by-default   3m20s
         other       Secret/s                      ownership-cycle       3m20s
@@ -103,7 +104,7 @@ mod tests {
           kubectl delete other:secret/s
         ");
         assert_eq!(
-            written(|out| write_orphans(out, Look::PLAIN, &Orphans::default(), now())),
+            written(|out| write_orphans(out, Look::PLAIN, &Orphans::default(), now(), false)),
             "nothing was left behind\n"
         );
         let gap = crate::model::catalog::Gap {
@@ -114,7 +115,7 @@ mod tests {
             message: "no".into(),
         };
         let unread = Orphans { gaps: vec![gap], ..Orphans::default() };
-        let said = written(|out| write_orphans(out, Look::PLAIN, &unread, now()));
+        let said = written(|out| write_orphans(out, Look::PLAIN, &unread, now(), false));
         assert!(said.starts_with("nothing was found in what could be read\n"), "{said}");
     }
 }

@@ -17,14 +17,14 @@ use crate::model::object::Timestamp;
 /// More doomed objects than this ask for the name typed.
 const MANY: usize = 100;
 
-/// The forecast: warnings, tree, counts, gaps. `expand` groups no siblings.
+/// The forecast: warnings, tree, counts, gaps. `everywhere`: all namespaces were asked for.
 pub fn write_plan(
     out: &mut impl io::Write,
     look: Look,
     graph: &OwnerGraph,
     forecast: &Forecast,
     now: Timestamp,
-    expand: bool,
+    everywhere: bool,
 ) -> io::Result<()> {
     for warning in &forecast.warnings {
         write_warning(out, look, &warning.message)?;
@@ -33,7 +33,7 @@ pub fn write_plan(
         writeln!(out)?;
     }
     let columns = BTreeMap::new();
-    let options = TreeOptions { forecast: Some(forecast), expand, ..TreeOptions::new(now, &columns) };
+    let options = TreeOptions { forecast: Some(forecast), everywhere, ..TreeOptions::new(now, &columns) };
     write_plan_tree(out, look, graph, &forecast.targets, &options)?;
     writeln!(out)?;
     write_counts(out, look, graph, forecast)?;

@@ -88,7 +88,7 @@ pub fn write_outcome(out: &mut impl io::Write, look: Look, release: &Release) ->
         .styled(Role::Good, format!("removed {} from {name}{rest}", release.finalizer))
         .write(out, look)?;
     match &release.after {
-        Some(after) if !gone => write_diagnosis(out, look, after),
+        Some(after) if !gone => write_diagnosis(out, look, after, false),
         _ => Ok(()),
     }
 }

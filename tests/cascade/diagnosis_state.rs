@@ -95,8 +95,10 @@ fn a_pod_on_a_node_that_does_not_exist_is_left_to_pod_gc() {
     assert_evidence(finding, "not found");
     // It waits for 40 s, and looks every 20 (`pkg/controller/podgc`).
     let long = 3 * PATIENCE;
-    eventually("the Pod garbage collector has deleted it", long, || world.get("Pod/p").is_none().then_some(()))
-        .unwrap();
+    eventually("the Pod garbage collector has deleted it", long, || {
+        world.get("Pod/p").is_none().then_some(())
+    })
+    .unwrap();
 }
 
 #[test]

@@ -119,6 +119,23 @@ fn the_way_up_names_each_owners_state_and_its_roots_are_the_topmost_owners() {
 }
 
 #[test]
+fn who_asks_all_namespaces_is_told_which_one_even_where_it_is_only_one() {
+    let world = World::new("which-one");
+    world.thing("ConfigMap", "lonely", &[], &[HOLD]);
+    let name = format!("metadata.name=lonely,metadata.namespace={}", world.namespace);
+    let targets = ["configmaps", "-A", "--field-selector", &name];
+    for verb in [&["tree"][..], &["delete", "--dry-run"]] {
+        let run = world.cascade(&[verb, &targets].concat()).expect(0);
+        let line = run.stdout.lines().find(|line| line.contains("ConfigMap/lonely"));
+        assert!(line.is_some_and(|line| line.starts_with(&world.namespace)), "{}", run.stdout);
+    }
+    world.delete_raw("ConfigMap/lonely", &json!({}));
+    let run = world.cascade(&[&["diagnose", "--observe", "0s"][..], &targets].concat()).expect(3);
+    assert!(run.stdout.contains(&format!("ConfigMap/lonely in {}", world.namespace)), "{}", run.stdout);
+    world.free("ConfigMap/lonely");
+}
+
+#[test]
 fn all_namespaces_beside_a_named_target_look_for_its_dependents_everywhere() {
     let world = levels("show-everywhere");
     let role = world.namespace.clone();

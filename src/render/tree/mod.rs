@@ -47,6 +47,8 @@ pub struct TreeOptions<'a> {
     pub depth: Option<usize>,
     /// Adds FINALIZERS, BLOCKS and UID.
     pub wide: bool,
+    /// All namespaces were asked for: which one an object is in is said even where they are all in one.
+    pub everywhere: bool,
     /// No line of headers.
     pub no_headers: bool,
     /// A column for each of these labels.
@@ -66,6 +68,7 @@ impl<'a> TreeOptions<'a> {
             expand: false,
             depth: None,
             wide: false,
+            everywhere: false,
             no_headers: false,
             labels: &[],
             matching: None,
@@ -169,6 +172,7 @@ impl<'a> Picture<'a> {
         let mut first = None;
         self.objects().any(|index| match (self.graph.object(index).namespace.as_deref(), first) {
             (None, _) => false,
+            (Some(_), _) if self.options.everywhere => true,
             (Some(namespace), None) => {
                 first = Some(namespace);
                 false
