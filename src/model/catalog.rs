@@ -98,6 +98,7 @@ pub struct Catalog {
     stale: Vec<(String, String)>,
     gaps: Vec<Gap>,
     by_kind: HashMap<(String, String, String), usize>,
+    by_lower_kind: HashMap<(String, String, String), usize>,
 }
 
 impl Catalog {
@@ -106,13 +107,15 @@ impl Catalog {
     /// does not answer; `gaps` says so to the user.
     pub fn new(resources: Vec<Resource>, stale: Vec<(String, String)>, gaps: Vec<Gap>) -> Self {
         let resources: Vec<Arc<Resource>> = resources.into_iter().map(Arc::new).collect();
-        let mut by_kind = HashMap::new();
+        let (mut by_kind, mut by_lower_kind) = (HashMap::new(), HashMap::new());
         for (index, resource) in resources.iter().enumerate() {
             let key = (resource.group.clone(), resource.version.clone(), resource.kind.clone());
             // The first wins, as in the RESTMapper's priority order.
             by_kind.entry(key).or_insert(index);
+            let key = (resource.group.clone(), resource.version.clone(), resource.kind.to_lowercase());
+            by_lower_kind.entry(key).or_insert(index);
         }
-        Self { resources, stale, gaps, by_kind }
+        Self { resources, stale, gaps, by_kind, by_lower_kind }
     }
 
     /// Every served resource in every version, in the server's order.
@@ -125,12 +128,13 @@ impl Catalog {
         &self.gaps
     }
 
-    /// The resource behind an apiVersion and kind, if exactly this version is served.
+    /// The resource behind an apiVersion and kind, if exactly this version is served. A kind all in lower case is as
+    /// good, for the collector, too (`client-go/restmapper`, NewDiscoveryRESTMapper, adds both).
     pub fn served(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
         let (group, version) = split_api_version(api_version);
-        self.by_kind
-            .get(&(group.to_owned(), version.to_owned(), kind.to_owned()))
-            .map(|index| &self.resources[*index])
+        let key = (group.to_owned(), version.to_owned(), kind.to_owned());
+        let index = self.by_kind.get(&key).or_else(|| self.by_lower_kind.get(&key))?;
+        Some(&self.resources[*index])
     }
 
     /// Whether nobody can say what this group version serves, because its server does not answer.

@@ -385,7 +385,7 @@ fn resolve(
     }
     let namespace = if resource.namespaced { dependent.namespace.as_deref() } else { None };
     let (group, _) = split_api_version(&reference.api_version);
-    if let Some(index) = by_name.get(&(group, reference.kind.as_str(), namespace, reference.name.as_str())) {
+    if let Some(index) = by_name.get(&(group, resource.kind.as_str(), namespace, reference.name.as_str())) {
         let owner = &snapshot.objects[*index];
         if owner.uid == reference.uid {
             let state = if owner.is_terminating() { OwnerState::Terminating } else { OwnerState::Live };
@@ -395,7 +395,7 @@ fn resolve(
     }
     let key = LookupKey {
         group: group.to_owned(),
-        kind: reference.kind.clone(),
+        kind: resource.kind.clone(),
         namespace: namespace.map(str::to_owned),
         name: reference.name.clone(),
     };

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use control_plane::ControlPlane;
+use kubectl_cascade::model::command::quote;
 use pty_process::Size;
 use pty_process::blocking::{Command, Pty, open};
 use serde_json::json;
@@ -142,6 +143,34 @@ fn a_plain_yes_deletes() {
         assert_given_back(&output);
         assert!(world.get("ConfigMap/own").is_none(), "{answer:?}");
     }
+}
+
+#[test]
+fn what_was_typed_before_the_question_stood_is_no_answer() {
+    let world = World::new("pty-early");
+    world.thing("ConfigMap", "own", &[], &[]);
+    let plain = world.command(&["delete", "cm/own"]);
+    let line: Vec<String> = std::iter::once(plain.get_program())
+        .chain(plain.get_args())
+        .map(|word| quote(&word.to_string_lossy()))
+        .collect();
+    // The shell waits, and reads none of it.
+    let folder = tempfile::tempdir().unwrap();
+    let typed = folder.path().join("typed");
+    let script =
+        format!("echo ready; until [ -e {} ]; do sleep 0.1; done; exec {}", typed.display(), line.join(" "));
+    let terminal =
+        Terminal::run("/bin/sh", &["-c", &script], &plain, Size::new(24, 80), &[("TERM", "xterm-256color")]);
+    terminal.expect("ready");
+    terminal.send("y\r");
+    // The terminal's echo.
+    terminal.expect("ready\r\ny\r\n");
+    std::fs::write(&typed, "").unwrap();
+    terminal.expect("[y/N]");
+    terminal.send("n\r");
+    let (code, output) = terminal.end();
+    assert_eq!(code, 4, "{output}");
+    assert!(is_untouched(&world, "ConfigMap/own"), "{output}");
 }
 
 #[test]

@@ -466,3 +466,23 @@ fn an_event_with_an_owner_is_one_node_and_other_events_are_none() {
     assert_eq!(all, ["ConfigMap/own", "Event/owned"]);
     assert!(!names(&tree(&world, &[])["objects"]).contains(&"Event/free".to_owned()));
 }
+
+/// The collector's mapper knows each kind in lower case, too (`client-go/restmapper`); any other spelling is unknown.
+#[test]
+fn an_owner_reference_in_lower_case_is_as_good_and_in_any_other_case_it_leads_nowhere() {
+    let world = World::new("tree-case");
+    world.thing("ConfigMap", "own", &[], &[]);
+    for kind in ["configmap", "CONFIGMAP"] {
+        let mut owner = world.owner("ConfigMap/own");
+        owner["kind"] = json!(kind);
+        let name = format!("of-{}", if kind == "configmap" { "lower" } else { "upper" });
+        world.create("ConfigMap", json!({ "metadata": { "name": name, "ownerReferences": [owner] } }));
+    }
+    let document = tree(&world, &["cm/own", "--policy", "background"]);
+    let fate = |name: &str| entry(&document["objects"], name)["fate"].clone();
+    assert_eq!(fate("ConfigMap/of-lower"), "deleted", "{document:#}");
+    assert_eq!(fate("ConfigMap/of-upper"), "leaked", "{document:#}");
+    let result = world.cascade(&["delete", "cm/own", "--yes", "-o", "json"]).expect(0).json();
+    assert_eq!(names(&result["deleted"]), ["ConfigMap/of-lower", "ConfigMap/own"]);
+    assert_eq!(names(&result["leaked"]), ["ConfigMap/of-upper"]);
+}

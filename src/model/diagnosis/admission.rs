@@ -5,7 +5,7 @@
 use super::candidate::Suspects;
 use super::collector::PUT_BACK;
 use super::inquiry::Inquiry;
-use super::reading::{Reading, read};
+use super::reading::{Reading, read_real};
 use super::{Actor, Cause, Finding, Remedy, Verdict};
 use crate::model::command::Caller;
 use crate::model::facts::{Identity, Question, Reply};
@@ -280,7 +280,7 @@ fn summary(
 
 /// The finding for a target whose own DELETE was refused.
 pub(super) fn refused_delete(target: &ObjectRef, reply: &Reply, caller: &Caller) -> Finding {
-    let reading = read(reply, Identity::Caller);
+    let reading = read_real(reply, Identity::Caller);
     let (cause, actor) = cause_of(&reading).unwrap_or((Cause::Undetermined, Actor::default()));
     let chain = [target.clone()];
     let summary = summary(target, Refused::Delete, &reading, &actor, Identity::Caller);

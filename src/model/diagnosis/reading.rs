@@ -58,6 +58,17 @@ impl Reading {
 
 /// Reads the answer to a dry run that was sent with this identity.
 pub(super) fn read(reply: &Reply, identity: Identity) -> Reading {
+    match read_real(reply, identity) {
+        // Whether it lets the real request pass, nobody knows.
+        Reading::WebhookDenied { .. } if reply.trouble().is_some_and(|words| speaks_of_dry_runs(&words)) => {
+            Reading::Nothing
+        }
+        reading => reading,
+    }
+}
+
+/// Reads the answer to a request that was none.
+pub(super) fn read_real(reply: &Reply, identity: Identity) -> Reading {
     let Reply::Refused { code, message, .. } = reply else {
         return if matches!(reply, Reply::Answer { .. }) { Reading::Accepted } else { Reading::Nothing };
     };
@@ -108,12 +119,7 @@ fn author(message: &str) -> Option<Reading> {
         policy("ValidatingAdmissionPolicy "),
         policy("policy ").filter(|_| message.contains("denied request")),
     ];
-    let (_, reading) = named.into_iter().flatten().min_by_key(|(at, _)| *at)?;
-    match reading {
-        // Whether it lets the real request pass, nobody knows.
-        Reading::WebhookDenied { .. } if speaks_of_dry_runs(message) => Some(Reading::Nothing),
-        reading => Some(reading),
-    }
+    named.into_iter().flatten().min_by_key(|(at, _)| *at).map(|(_, reading)| reading)
 }
 
 /// Whether a refusal is about the dry run and not about the request: the API server's own words where a webhook has
@@ -286,6 +292,14 @@ mod tests {
             "StorageError: corrupt object, Code: 6: conversion webhook for example.test/v1, Kind=Graph failed: refused",
         );
         assert_eq!(read(&reply, Identity::Caller), Reading::Conversion);
+    }
+
+    #[test]
+    fn whoever_refuses_the_real_request_refuses_whatever_the_words_say_of_dry_runs() {
+        let reply = refused(403, "admission webhook \"w\" denied the request: try a dry run first");
+        assert_eq!(read(&reply, Identity::Caller), Reading::Nothing);
+        let webhook = Reading::WebhookDenied { webhook: "w".into() };
+        assert_eq!(read_real(&reply, Identity::Caller), webhook);
     }
 
     #[test]
