@@ -7,7 +7,7 @@ use std::io::{self, Write as _};
 
 use dialoguer::console::Term;
 
-use super::look::{Look, Role};
+use super::look::{self, Look, Role};
 use super::sanitize;
 use super::text::Line;
 
@@ -44,7 +44,7 @@ pub fn confirm_by_name(look: Look, question: &str, name: &str) -> io::Result<Ans
 fn ask(look: Look, question: &str, prompt: &str, is_yes: impl Fn(&str) -> bool) -> io::Result<Answer> {
     let mut err = io::stderr();
     // Before the question, not after: whoever answers fast is heard.
-    forget_what_was_typed();
+    look::forget_what_was_typed();
     // The question may be longer than a line; the prompt behind it is not.
     Line::new().styled(Role::Strong, question).write_wrapped(&mut err, look, 0)?;
     write!(err, "{}: ", Line::new().plain(prompt).render(Look { color: false, ..look }))?;
@@ -61,11 +61,4 @@ fn ask(look: Look, question: &str, prompt: &str, is_yes: impl Fn(&str) -> bool) 
         Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Answer::No),
         Err(error) => Err(error),
     }
-}
-
-/// What was typed before the question stood is no answer to it.
-fn forget_what_was_typed() {
-    // Where that cannot be, standard input is no terminal, and nothing was typed.
-    #[cfg(unix)]
-    let _ = rustix::termios::tcflush(io::stdin(), rustix::termios::QueueSelector::IFlush);
 }

@@ -138,6 +138,13 @@ impl Look {
     }
 }
 
+/// Drops what was typed on the terminal and not read yet: before a question stands, nothing is an answer to it.
+pub(super) fn forget_what_was_typed() {
+    // Where that cannot be done, standard input is no terminal.
+    #[cfg(unix)]
+    let _ = rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -77,8 +77,10 @@ fn every_link_leads_somewhere() {
 /// The crates that the shipped crate links directly.
 fn dependencies() -> BTreeSet<String> {
     let manifest = text("Cargo.toml");
-    let section = manifest.split("\n[dependencies]\n").nth(1).unwrap().split("\n[").next().unwrap();
-    section.lines().filter_map(|line| line.split_once(" =")).map(|(name, _)| name.to_owned()).collect()
+    let sections = ["\n[dependencies]\n", "\n[target.'cfg(unix)'.dependencies]\n"];
+    let section = |start| manifest.split(start).nth(1).unwrap().split("\n[").next().unwrap();
+    let lines = sections.into_iter().flat_map(|start| section(start).lines());
+    lines.filter_map(|line| line.split_once(" =")).map(|(name, _)| name.to_owned()).collect()
 }
 
 #[test]

@@ -131,7 +131,7 @@ fn no_machine_is_mentioned() {
     assert!(mentioned.is_empty(), "{mentioned:?}");
 }
 
-/// What a terminal of Windows can show, and which signals end a run. Everything else is left to libraries that know all
+/// What a terminal of Windows can show, how what was typed is dropped, and which signals end a run. Everything else is left to libraries that know all
 /// platforms.
 #[test]
 fn what_differs_between_platforms_is_in_two_files() {
