@@ -375,6 +375,12 @@ impl<'g> Collector<'g> {
         }
     }
 
+    /// The same machine, without the controllers that delete what Terminating Namespaces and definitions contain. None
+    /// where there are no such containers, so that it would do the same.
+    pub fn without_containers(&self) -> Option<Self> {
+        (!self.containers.is_empty()).then(|| Self { containers: Vec::new(), ..self.clone() })
+    }
+
     /// Runs in the likeliest order until nothing moves any more, the other controllers included.
     pub fn settle(&mut self) {
         loop {

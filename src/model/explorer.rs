@@ -43,7 +43,7 @@ impl<'g> Explorer<'g> {
     fn explore(graph: &'g OwnerGraph, targets: &[usize], policy: Policy) -> Option<BTreeSet<Vec<Fate>>> {
         let mut machine = Collector::new(graph, Course::LIKELIEST);
         let affected = affected(graph, targets);
-        let anyway = goes_anyway(&mut machine, &targets.iter().copied().collect(), &affected);
+        let anyway = goes_anyway(graph, &mut machine, &targets.iter().copied().collect(), &affected);
         machine.resume(&affected);
         if machine.forks().under_way && targets.len() > 1 {
             return None;

@@ -256,7 +256,7 @@ fn play(
     course: Course,
 ) -> (Vec<Outcome>, Forks) {
     let mut machine = Collector::new(graph, course);
-    let anyway = goes_anyway(&mut machine, targets, affected);
+    let anyway = goes_anyway(graph, &mut machine, targets, affected);
     machine.resume(affected);
     for target in order {
         machine.pause();
@@ -279,6 +279,7 @@ fn play(
 
 /// Lets the collector do what it would do without us, and says which of the affected objects that takes.
 pub(super) fn goes_anyway(
+    graph: &OwnerGraph,
     machine: &mut Collector<'_>,
     targets: &BTreeSet<usize>,
     affected: &[usize],
@@ -286,9 +287,19 @@ pub(super) fn goes_anyway(
     // What is Terminating already goes if it is gone in the end: its finalizers hold it whatever the collector wants.
     let dangling: Vec<bool> =
         affected.iter().map(|index| machine.dangles(*index) && !machine.is_terminating(*index)).collect();
+    // What goes because a Terminating Namespace or definition deletes its content does not go by the collector's doing, and
+    // is waited for; nor is what a target contains left to the collector.
+    let collector_alone = machine.without_containers().map(|mut alone| {
+        alone.settle();
+        alone
+    });
     machine.settle();
-    let goes =
-        |(index, dangles): (&usize, bool)| (dangles || !machine.exists(*index)) && !targets.contains(index);
+    let collector = collector_alone.as_ref().unwrap_or(machine);
+    let contained: BTreeSet<usize> =
+        targets.iter().filter_map(|target| content(graph, *target)).flatten().collect();
+    let goes = |(index, dangles): (&usize, bool)| {
+        (dangles || !collector.exists(*index)) && !targets.contains(index) && !contained.contains(index)
+    };
     affected.iter().zip(dangling).map(goes).collect()
 }
 
@@ -862,6 +873,40 @@ mod tests {
     }
 
     #[test]
+    fn what_a_terminating_container_deletes_is_deleted_and_not_collected_anyway() {
+        let namespace = "Namespace/x terminating spec=kubernetes
+                         Secret/a
+                         Secret/b
+                         Secret/dangling <- ConfigMap/gone
+                         Secret/held finalizer=a/h";
+        let expected = [
+            "Namespace/x held [kubernetes]",
+            "Secret/a deleted",
+            "Secret/b deleted",
+            "Secret/dangling deleted",
+            "Secret/held held [a/h]",
+        ];
+        assert_eq!(fates(namespace, &["Namespace/x"], Background), expected);
+        let live = namespace.replacen(" terminating", "", 1);
+        assert_eq!(fates(&live, &["Namespace/x"], Background), expected, "as in one that is not deleted yet");
+        // What hangs on the content goes with it.
+        let definition = "CustomResourceDefinition/widgets.example.test terminating
+                          Widget/a
+                          ConfigMap/c <- Widget/a
+                          ConfigMap/dangling <- ConfigMap/gone";
+        assert_eq!(
+            fates(definition, &["CustomResourceDefinition/widgets.example.test"], Background),
+            ["ConfigMap/c deleted", "CustomResourceDefinition/widgets.example.test deleted", "Widget/a deleted"]
+        );
+        // Its own target: what dangles beside is none of it.
+        let inside = "Namespace/x terminating\nConfigMap/o\nSecret/of <- ConfigMap/o\nSecret/two <- ConfigMap/o, ConfigMap/gone";
+        assert_eq!(
+            fates(inside, &["ConfigMap/o"], Foreground),
+            ["ConfigMap/o deleted", "Secret/of deleted", "Secret/two deleted"]
+        );
+    }
+
+    #[test]
     fn what_is_terminating_with_a_finalizer_is_held_by_it_though_its_owner_is_gone_already() {
         let text = "Namespace/x
                     ConfigMap/stuck finalizer=a/h terminating <- ConfigMap/gone
@@ -870,8 +915,8 @@ mod tests {
         assert_eq!(
             fates(text, &["Namespace/x"], Background),
             [
-                "ConfigMap/free collected-anyway",
-                "ConfigMap/live collected-anyway",
+                "ConfigMap/free deleted",
+                "ConfigMap/live deleted",
                 "ConfigMap/stuck held [a/h]",
                 "Namespace/x held [kubernetes]"
             ]
