@@ -25,6 +25,7 @@ use crate::model::forecast::{Forecast, Warning, forecast};
 use crate::model::keep::Keeping;
 use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, Object, Uid};
 use crate::model::policy::{DeleteWish, Policy};
+use crate::model::result::Stage;
 use crate::model::target::BareType;
 use crate::render::ask::Answer;
 use crate::render::{ask, json, names, notes, plan};
@@ -93,11 +94,13 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
     }
 
     let mut following = Following::start(&session.cluster, &subject.graph, &plan);
-    let Sendings { refusals, lost } = send(session, &subject, &wish, &mut following, &mut interrupt).await;
+    let Sendings { refusals, lost, sent: any_sent } =
+        send(session, &subject, &wish, args.wait, &mut following, &mut interrupt).await;
     let all_refused = refusals.len() == subject.targets.len();
     if !args.wait && !all_refused && lost.is_none() && !interrupt.was_pressed() {
         let told = told(args, &plan);
-        return ending::not_waited(session, args.output, &subject, &plan, told, &refusals).await;
+        let stage = if any_sent { Stage::Accepted } else { Stage::UnderWay };
+        return ending::not_waited(session, args.output, &subject, &plan, told, &refusals, stage).await;
     }
     if !refusals.is_empty() {
         // What hangs on a refused target stays: only the others are followed.
@@ -504,6 +507,8 @@ struct Sendings {
     refusals: Vec<(Object, Trouble)>,
     /// There is no answer any more; whether the last one was accepted is not known.
     lost: Option<Gap>,
+    /// A DELETE was sent that was not refused.
+    sent: bool,
 }
 
 /// Sends the DELETEs. A target that is Terminating under the same policy is joined; under another it is switched
@@ -512,29 +517,34 @@ async fn send(
     session: &Session,
     subject: &Subject,
     wish: &Wish,
+    is_watched: bool,
     following: &mut Following,
     interrupt: &mut Interrupt,
 ) -> Sendings {
-    let mut sendings = Sendings { refusals: Vec::new(), lost: None };
+    let mut sendings = Sendings { refusals: Vec::new(), lost: None, sent: false };
     let options = DeleteOptions { policy: wish.policy, grace_seconds: wish.grace_seconds, dry_run: false };
     let patience = wish.limits.timeout.map_or(wish.limits.stall, |timeout| timeout.min(wish.limits.stall));
     for target in &subject.targets {
         let object = subject.graph.object(*target);
         let under_way = object.is_terminating().then(|| policy_under_way(object));
         if under_way == Some(wish.policy) && wish.grace_seconds.is_none() {
-            session.note(|out| notes::write_joined(out, session.stderr, object));
+            session.note(|out| notes::write_joined(out, session.stderr, object, is_watched));
             continue;
         }
         match interrupt.or(sending::delete(session, object, options, patience)).await {
             None => break,
             Some(Sent::Accepted(answer)) => {
+                sendings.sent = true;
                 let warnings = answer.map(|answer| answer.warnings).unwrap_or_default();
                 session.note(|out| notes::write_server_warnings(out, session.stderr, &warnings));
                 if under_way.is_some() {
                     look_again(session, object, wish.policy).await;
                 }
             }
-            Some(Sent::Gone) => following.gone(object.uid.clone()),
+            Some(Sent::Gone) => {
+                sendings.sent = true;
+                following.gone(object.uid.clone());
+            }
             Some(Sent::Refused(trouble)) => sendings.refusals.push((object.clone(), trouble)),
             Some(Sent::Unknown(trouble)) => {
                 sendings.lost = Some(metadata::gap(&object.resource, &trouble));

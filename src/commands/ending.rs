@@ -19,6 +19,7 @@ use crate::cluster::probes;
 use crate::error::{ExitCode, Failure, FailureKind, Trouble};
 use crate::model::catalog::Gap;
 use crate::model::diagnosis::{self, Case, Diagnosis, Finding, Pace, Probing, Unchecked};
+use crate::model::facts::{self, Identity, Question};
 use crate::model::forecast::{Fate, Forecast, forecast};
 use crate::model::graph::OwnerGraph;
 use crate::model::object::{Object, ObjectRef, Timestamp, Uid};
@@ -27,6 +28,9 @@ use crate::model::progress::Progress;
 use crate::model::result::{DeletionResult, Outcome, Recreated, Stage, Unexpected};
 use crate::render::failure::write_failure;
 use crate::render::{json, names, notes, result as report_text};
+
+/// So many refusals are explained at most: each takes a request or two, and whoever refuses one refuses most others.
+const MOST_EXPLAINED: usize = 20;
 
 /// Everything that is known when following stops.
 pub struct Ended {
@@ -118,7 +122,7 @@ fn doomed(subject: &Subject, plan: &Forecast) -> Vec<ObjectRef> {
     plan.doomed().map(|entry| subject.graph.object(entry.object).reference()).collect()
 }
 
-/// `--wait=false`: accepted, and nobody looked again. What the forecast dooms counts as still there.
+/// `--wait=false`: accepted or under way before, and nobody looked again. What the forecast dooms counts as still there.
 ///
 /// # Errors
 /// Standard output cannot be written to.
@@ -129,13 +133,14 @@ pub async fn not_waited(
     plan: &Forecast,
     told: &[Gap],
     refusals: &[(Object, Trouble)],
+    stage: Stage,
 ) -> Result<ExitCode, Failure> {
     let outcome = if refusals.is_empty() { Outcome::NotWaited } else { Outcome::Refused };
     let mut result = DeletionResult::new(outcome, plan.policy);
     result.remaining = doomed(subject, plan);
     result.gaps.clone_from(&plan.gaps);
-    result.stage = Stage::Accepted;
-    result.findings = refusal_findings(session, refusals);
+    result.stage = stage;
+    result.findings = explained_refusals(session, subject, refusals).await;
     note_refused(session, refusals, &mut result).await;
     if output == Some(ReportFormat::Name) {
         // As kubectl does: the names of what was accepted.
@@ -206,7 +211,8 @@ pub async fn finish(
         result.orphaned.sort();
         result.orphaned.dedup();
     }
-    result.findings = refusal_findings(session, &ended.refusals);
+    let explained = interrupt.or(explained_refusals(session, subject, &ended.refusals)).await;
+    result.findings = explained.unwrap_or_else(|| refusal_findings(session, &ended.refusals));
     result.findings.extend(successor_findings(session, subject, progress));
     result.gaps.extend(progress.unreadable().values().cloned());
     if ended.end.is_some() {
@@ -507,6 +513,38 @@ async fn note_refused(session: &Session, refusals: &[(Object, Trouble)], result:
     }
 }
 
+/// Who has refused the DELETEs of these targets, and how to make the server accept them.
+async fn explained_refusals(
+    session: &Session,
+    subject: &Subject,
+    refusals: &[(Object, Trouble)],
+) -> Vec<Finding> {
+    let mut findings = refusal_findings(session, refusals);
+    for (object, trouble) in refusals.iter().filter(|(_, trouble)| is_admission(trouble)).take(MOST_EXPLAINED)
+    {
+        let question = Question::Delete { subject: facts::Subject::of(object), identity: Identity::Caller };
+        let reply = probes::reply(Err(trouble.clone()));
+        let case = Case {
+            targets: vec![object.reference()],
+            now: session.cluster.now(),
+            caller: session.caller.clone(),
+            ..Case::default()
+        };
+        let graph = &subject.graph;
+        let explained = evidence::explain_refusal(&session.cluster, graph, &case, &question, reply).await;
+        let plain = findings.iter_mut().find(|finding| finding.object == case.targets[0]);
+        if let (Some(mut explained), Some(plain)) = (explained, plain) {
+            // It was no dry run.
+            if let (Some(first), Some(said)) = (explained.evidence.first_mut(), plain.evidence.first()) {
+                first.source.clone_from(&said.source);
+            }
+            *plain = explained;
+        }
+    }
+    findings
+}
+
+/// What the server's answers alone say of the refusals.
 fn refusal_findings(session: &Session, refusals: &[(Object, Trouble)]) -> Vec<Finding> {
     let by_admission = refusals.iter().filter(|(_, trouble)| is_admission(trouble));
     let finding = |(object, trouble): &(Object, Trouble)| {

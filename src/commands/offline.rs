@@ -90,6 +90,7 @@ fn load(source: &str, namespace: Option<&str>) -> Result<(Subject, BTreeMap<Uid,
         catalog,
         graph: OwnerGraph::new(saved.snapshot),
         targets: Vec::new(),
+        absent: Vec::new(),
         namespaces: Vec::new(),
     };
     Ok((subject, saved.columns))

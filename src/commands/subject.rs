@@ -13,7 +13,7 @@ use crate::model::catalog::Catalog;
 use crate::model::graph::OwnerGraph;
 use crate::model::object::{FOREGROUND_FINALIZER, Object, Searched, Uid};
 use crate::model::policy::Policy;
-use crate::model::target::BareType;
+use crate::model::target::{BareType, TargetQuery};
 use crate::render::gaps::write_gaps;
 
 /// Whether a namespaced target needs the cluster-scoped kinds: only a foreground owner does, which a cluster-scoped
@@ -41,6 +41,17 @@ pub struct Reading {
     pub ignore_not_found: bool,
 }
 
+/// A named object that is not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Absent {
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Where it was looked for; none for cluster-scoped kinds.
+    pub namespace: Option<String>,
+}
+
 /// The targets and their surroundings.
 pub struct Subject {
     /// What the server serves.
@@ -49,6 +60,8 @@ pub struct Subject {
     pub graph: OwnerGraph,
     /// The targets' places in it.
     pub targets: Vec<usize>,
+    /// What was named and is not there, where that is no error.
+    pub absent: Vec<Absent>,
     /// Namespaces that are being deleted and take targets along that nobody deletes by themselves.
     pub namespaces: Vec<Object>,
 }
@@ -85,11 +98,13 @@ pub async fn gather(session: &Session, args: &TargetArgs, reading: Reading) -> R
         Place { namespace: session.cluster.namespace(), given: session.cluster.namespace_was_given() };
     let queries = manifest::queries(args, place, reading.bare_type, &catalog)?;
     let found = targets::resolve(&session.cluster, &catalog, &queries, reading.ignore_not_found).await?;
+    let absent = absent(&queries, &found);
     if found.is_empty() {
         return Ok(Subject {
             catalog,
             graph: OwnerGraph::default(),
             targets: Vec::new(),
+            absent,
             namespaces: Vec::new(),
         });
     }
@@ -99,7 +114,27 @@ pub async fn gather(session: &Session, args: &TargetArgs, reading: Reading) -> R
         ClusterScoped::IfForeground => found.iter().any(|object| object.has_finalizer(FOREGROUND_FINALIZER)),
     };
     let searched = surroundings(&found, args.all_namespaces, cluster_scoped);
-    Ok(read(session, catalog, found, searched, reading.pods).await)
+    let subject = read(session, catalog, found, searched, reading.pods).await;
+    Ok(Subject { absent, ..subject })
+}
+
+/// The names that nothing was found for.
+fn absent(queries: &[TargetQuery], found: &[Object]) -> Vec<Absent> {
+    let name = |query: &TargetQuery| {
+        let TargetQuery::Named { resource, namespace, name } = query else { return None };
+        // By kind: some objects are served in two groups, and were found in one.
+        let is_there = found.iter().any(|object| {
+            object.resource.kind == resource.kind
+                && object.namespace.as_deref() == namespace.as_deref()
+                && object.name == *name
+        });
+        (!is_there).then(|| Absent {
+            kind: resource.kind.clone(),
+            name: name.clone(),
+            namespace: namespace.clone(),
+        })
+    };
+    queries.iter().filter_map(name).collect()
 }
 
 /// Reads the wanted part of the cluster around these objects.
@@ -122,7 +157,7 @@ pub async fn read(
     if pods {
         details::fill(&session.cluster, &mut graph, &targets).await;
     }
-    Subject { catalog, graph, targets, namespaces: Vec::new() }
+    Subject { catalog, graph, targets, absent: Vec::new(), namespaces: Vec::new() }
 }
 
 /// Where the dependents of these objects can be: a namespaced owner has them in its own namespace, a cluster-scoped

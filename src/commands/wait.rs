@@ -21,7 +21,7 @@ use crate::model::result::{DeletionResult, Outcome};
 use crate::model::target::BareType;
 use crate::render::{json, notes};
 
-/// Runs `wait`. An absent target is what was waited for.
+/// Runs `wait`. An absent target is what was waited for; it is named, since it may be a slip of the pen.
 ///
 /// # Errors
 /// Whatever ends the command before anything is watched; a target that is not being deleted, and goes with nothing
@@ -46,7 +46,15 @@ pub async fn run(session: &Session, args: &WaitArgs) -> Result<ExitCode, Failure
         Some(None) => return not_read(session, args, began),
         None => return not_begun(session, args),
     };
+    for absent in &subject.absent {
+        let namespace = absent.namespace.as_deref();
+        session.note(|out| notes::write_absent(out, session.stderr, &absent.kind, &absent.name, namespace));
+    }
     if subject.targets.is_empty() {
+        // They are named already.
+        if args.output.is_none() && !subject.absent.is_empty() {
+            return Ok(ExitCode::Done);
+        }
         return ending::nothing_to_do(session, args.output, Policy::Background, false);
     }
     refuse_live_targets(session, &subject)?;

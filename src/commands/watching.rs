@@ -279,6 +279,7 @@ mod tests {
             catalog,
             graph: OwnerGraph::new(snapshot),
             targets: Vec::new(),
+            absent: Vec::new(),
             namespaces: Vec::new(),
         };
         let job = subject.graph.object(0).clone();

@@ -896,7 +896,11 @@ mod tests {
                           ConfigMap/dangling <- ConfigMap/gone";
         assert_eq!(
             fates(definition, &["CustomResourceDefinition/widgets.example.test"], Background),
-            ["ConfigMap/c deleted", "CustomResourceDefinition/widgets.example.test deleted", "Widget/a deleted"]
+            [
+                "ConfigMap/c deleted",
+                "CustomResourceDefinition/widgets.example.test deleted",
+                "Widget/a deleted"
+            ]
         );
         // Its own target: what dangles beside is none of it.
         let inside = "Namespace/x terminating\nConfigMap/o\nSecret/of <- ConfigMap/o\nSecret/two <- ConfigMap/o, ConfigMap/gone";

@@ -51,6 +51,8 @@ pub enum Stage {
     /// The server accepted no DELETE.
     #[default]
     NothingSent,
+    /// Nothing had to be sent: it was being deleted that way already. Nobody looked again.
+    UnderWay,
     /// It accepted one, and nobody looked again.
     Accepted,
     /// It accepted one, and it was followed.

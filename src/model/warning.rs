@@ -659,7 +659,10 @@ mod tests {
     #[test]
     fn all_secrets_of_a_namespace_are_counted_whoever_owns_them() {
         let counted = "secrets-deleted: 2 Secrets will be deleted";
-        for text in ["Namespace/x\nSecret/a\nSecret/b <- ConfigMap/gone", "Namespace/x terminating\nSecret/a\nSecret/b"] {
+        for text in [
+            "Namespace/x\nSecret/a\nSecret/b <- ConfigMap/gone",
+            "Namespace/x terminating\nSecret/a\nSecret/b",
+        ] {
             let said = warned(text, "Namespace/x", Background);
             assert!(said.iter().any(|warning| warning == counted), "{text}: {said:?}");
         }

@@ -16,6 +16,18 @@ pub fn write_nothing_found(out: &mut impl io::Write, namespace: Option<&str>) ->
     Line::new().plain(text).write(out, Look::PLAIN)
 }
 
+/// An object that was to be waited for is not there.
+pub fn write_absent(
+    out: &mut impl io::Write,
+    look: Look,
+    kind: &str,
+    name: &str,
+    namespace: Option<&str>,
+) -> io::Result<()> {
+    let place = namespace.map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
+    Line::new().plain(format!("{kind}/{name} is not there{place}")).write(out, look)
+}
+
 /// The objects that were watched are gone.
 pub fn write_gone(out: &mut impl io::Write, look: Look, objects: &[Object]) -> io::Result<()> {
     let text = match objects {
@@ -62,8 +74,14 @@ pub fn write_admission_accepts(out: &mut impl io::Write, look: Look, targets: us
 }
 
 /// The target is already being deleted, as wanted: nothing is sent.
-pub fn write_joined(out: &mut impl io::Write, look: Look, object: &Object) -> io::Result<()> {
-    let text = format!("{} is already being deleted this way; watching", object.reference().short());
+pub fn write_joined(
+    out: &mut impl io::Write,
+    look: Look,
+    object: &Object,
+    is_watched: bool,
+) -> io::Result<()> {
+    let then = if is_watched { "; watching" } else { "" };
+    let text = format!("{} is already being deleted this way{then}", object.reference().short());
     Line::new().plain(text).write(out, look)
 }
 

@@ -26,7 +26,7 @@ pub fn write_result(
         write_names(out, look, &names, (role, label), objects.iter())
     };
     match result.stage {
-        Stage::Accepted => list(Role::Plain, "  not looked at again: ", &result.remaining)?,
+        Stage::UnderWay | Stage::Accepted => list(Role::Plain, "  not looked at again: ", &result.remaining)?,
         Stage::NothingSent | Stage::Followed => list(Role::Bad, "  still there: ", &result.remaining)?,
     }
     list(Role::Good, "  kept: ", &result.kept)?;
@@ -66,6 +66,11 @@ fn headline(look: Look, result: &DeletionResult) -> Line {
                 number(gone, "object")
             ),
         ),
+        Outcome::NotWaited if result.stage == Stage::UnderWay => (
+            Role::Plain,
+            "",
+            "nothing was sent: the deletion was under way already; not waited for".to_owned(),
+        ),
         Outcome::NotWaited => (Role::Plain, "", "deletion accepted, not waited for".to_owned()),
         Outcome::Unverified => (
             Role::Bad,
@@ -76,6 +81,11 @@ fn headline(look: Look, result: &DeletionResult) -> Line {
         Outcome::TimedOut => (Role::Bad, bad, format!("timed out: {of_all} after {elapsed}")),
         Outcome::Refused => match result.stage {
             Stage::NothingSent => (Role::Bad, bad, "refused: nothing was deleted".to_owned()),
+            Stage::UnderWay => (
+                Role::Bad,
+                bad,
+                "refused in part: the rest was under way already, and is not waited for".to_owned(),
+            ),
             Stage::Accepted => {
                 (Role::Bad, bad, "refused in part: the rest is accepted, and not waited for".to_owned())
             }
@@ -191,6 +201,16 @@ mod tests {
         assert_eq!(text(&result), "deletion accepted, not waited for\n  not looked at again: Job/a, Pod/b\n");
         result.outcome = Outcome::Refused;
         assert!(text(&result).starts_with("✗ refused in part: the rest is accepted, and not waited for\n"));
+        result.stage = Stage::UnderWay;
+        assert!(
+            text(&result)
+                .starts_with("✗ refused in part: the rest was under way already, and is not waited for\n")
+        );
+        result.outcome = Outcome::NotWaited;
+        assert_eq!(
+            text(&result),
+            "nothing was sent: the deletion was under way already; not waited for\n  not looked at again: Job/a, Pod/b\n"
+        );
     }
 
     #[test]

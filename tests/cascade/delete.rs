@@ -6,6 +6,7 @@ use control_plane::{SIMULATED_NODE, Webhook, webhook};
 use serde_json::{Value, json};
 
 use crate::contract;
+use crate::diagnosis::Registered;
 use crate::support::{HOLD, World, entry, names};
 
 /// A Result of `delete ... --yes -o json`.
@@ -569,6 +570,42 @@ fn a_webhook_that_refuses_with_any_code_refuses() {
     }
 }
 
+/// As `diagnose` explains the refusal that its dry run meets.
+#[test]
+fn a_refused_delete_is_explained_with_the_configuration_and_the_ways_out() {
+    let world = World::new("delete-explained");
+    world.thing("Secret", "s", &[], &[]);
+    let webhook = Webhook::start(webhook::deny("never asked")).unwrap();
+    let name = format!("dead.{}.example.test", world.namespace);
+    let configuration = webhook.validating(&name, &world.namespace, &["DELETE"], &["secrets"]);
+    drop(webhook);
+    let registered = Registered::new(&world, &[configuration]);
+    registered.until_delete_refused("secret/s");
+    let refused = delete(&world, &["secret/s"], 4);
+    let finding = &refused["findings"][0];
+    assert_eq!(finding["cause"], "admission-unreachable");
+    assert_eq!(finding["by"], json!({ "webhook": name, "configuration": name }));
+    assert_eq!(finding["evidence"][0]["source"], "DELETE Secret/s", "no dry run: {finding:#}");
+    let diagnosis = world.cascade(&["diagnose", "secret/s", "-o", "json"]).expect(0).json();
+    for field in ["summary", "remedies", "by"] {
+        assert_eq!(finding[field], diagnosis["findings"][0][field], "{field}");
+    }
+    let not_waited = delete(&world, &["secret/s", "--wait=false"], 4);
+    assert_eq!(not_waited["findings"], refused["findings"]);
+    assert!(is_untouched(&world, "Secret/s"));
+    drop(registered);
+}
+
+#[test]
+fn nobody_is_told_to_meet_what_a_rule_of_the_server_demands() {
+    let world = World::new("delete-immortal");
+    let refused = delete(&world, &["ns/default"], 4);
+    assert_eq!(refused["findings"][0]["cause"], "admission-denied", "{refused:#}");
+    assert_eq!(refused["findings"][0]["remedies"], json!([]), "{refused:#}");
+    let run = world.cascade(&["delete", "ns/default", "--yes"]).expect(4);
+    assert!(!run.stdout.contains("delete again") && run.stderr.contains("may not be deleted"), "{run:#?}");
+}
+
 #[test]
 fn one_refused_target_does_not_stop_the_others() {
     let world = World::new("delete-partly");
@@ -709,6 +746,27 @@ fn a_deletion_under_way_is_joined_and_another_policy_is_switched_to() {
     let result = delete(&world, &["cm/pinned", "--policy", "foreground", "--stall-timeout", "6s"], 3);
     assert_eq!(names(&result["deleted"]), ["Secret/below"], "{result:#}");
     world.free("ConfigMap/pinned");
+}
+
+#[test]
+fn who_joins_without_waiting_is_told_that_nothing_was_sent_and_nothing_is_watched() {
+    let world = World::new("delete-joins-unwatched");
+    world.thing("ConfigMap", "going", &[], &[HOLD]);
+    world.thing("ConfigMap", "live", &[], &[HOLD]);
+    world.delete_raw("ConfigMap/going", &json!({ "propagationPolicy": "Background" }));
+    let run = world.cascade(&["delete", "cm/going", "--yes", "--wait=false"]).expect(0);
+    assert!(run.stderr.ends_with("ConfigMap/going is already being deleted this way\n"), "{}", run.stderr);
+    assert!(
+        run.stdout.contains("nothing was sent: the deletion was under way already; not waited for"),
+        "{run:#?}"
+    );
+    assert!(!run.stdout.contains("accepted"), "{}", run.stdout);
+    assert_eq!(delete(&world, &["cm/going", "--wait=false"], 0)["outcome"], "not-waited");
+    let run = world.cascade(&["delete", "cm/going", "cm/live", "--yes", "--wait=false"]).expect(0);
+    assert!(run.stdout.contains("deletion accepted, not waited for"), "one was sent: {}", run.stdout);
+    assert!(!is_untouched(&world, "ConfigMap/live"));
+    world.free("ConfigMap/going");
+    world.free("ConfigMap/live");
 }
 
 /// C07.

@@ -1,10 +1,12 @@
 //! `wait`: joining a deletion that somebody else began.
 
+use control_plane::{Webhook, webhook};
 use serde_json::{Value, json};
 
 use crate::conduct::{end, start, until_said};
 use crate::contract;
-use crate::delete::is_untouched;
+use crate::delete::{fates, is_untouched, plan};
+use crate::diagnosis::Registered;
 use crate::support::{HOLD, World, names};
 
 #[track_caller]
@@ -22,6 +24,29 @@ fn what_is_not_there_was_waited_for() {
     assert_eq!(wait(&world, &["cm", "-l", "app=nobody"], 0)["outcome"], "complete");
     let run = world.cascade(&["wait", "cm/absent"]).expect(0);
     assert_eq!(run.stdout, "");
+}
+
+/// It may be a slip of the pen, so that it is named.
+#[test]
+fn what_is_not_there_is_named_each_beside_what_is() {
+    let world = World::new("wait-named");
+    let place = format!("in namespace {}", world.namespace);
+    let run = world.cascade(&["wait", "cm/typo", "secret/slip", "ns/nowhere-at-all"]).expect(0);
+    let said = format!(
+        "ConfigMap/typo is not there {place}\nSecret/slip is not there {place}\nNamespace/nowhere-at-all is not there\n"
+    );
+    assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("", said.as_str()));
+    let run = world.cascade(&["wait", "cm/typo", "-o", "json"]).expect(0);
+    assert_eq!(run.json()["outcome"], "complete");
+    assert_eq!(run.stderr, format!("ConfigMap/typo is not there {place}\n"));
+    world.thing("ConfigMap", "going", &[], &[HOLD]);
+    world.delete_raw("ConfigMap/going", &json!({}));
+    let run = world.cascade(&["wait", "cm/going", "cm/typo", "--timeout", "1s"]).expect(3);
+    assert!(run.stderr.contains(&format!("ConfigMap/typo is not there {place}\n")), "{}", run.stderr);
+    assert!(!run.stderr.contains("ConfigMap/going is not there"), "{}", run.stderr);
+    world.free("ConfigMap/going");
+    let run = world.cascade(&["wait", "cm", "-l", "app=nobody"]).expect(0);
+    assert_eq!(run.stderr, "No resources found\n", "a selector names nothing");
 }
 
 #[test]
@@ -116,6 +141,46 @@ fn a_namespace_is_waited_for_with_all_that_is_in_it() {
     assert!(names(&stalled["remaining"]).contains(&"ConfigMap/held".to_owned()), "{stalled:#}");
     assert!(names(&stalled["remaining"]).contains(&format!("Namespace/{}", world.namespace)));
     world.free("ConfigMap/held");
+    assert_eq!(wait(&world, &[&target], 0)["remaining"], json!([]));
+}
+
+/// It never had an owner: it goes with its Namespace, not by the collector.
+#[test]
+fn content_whose_delete_the_namespace_controller_is_refused_remains() {
+    let world = World::new("wait-refused");
+    world.thing("Secret", "s1", &[], &[]);
+    world.thing("Secret", "s2", &[], &[]);
+    let target = format!("ns/{}", world.namespace);
+    let counted = |state: &str| {
+        let plan = plan(&world, &[&target], 0);
+        let fates = fates(&plan);
+        for secret in ["dangling", "s1", "s2"] {
+            assert!(fates.contains(&format!("Secret/{secret} deleted")), "{state}: {fates:?}");
+        }
+        let warnings = plan["warnings"].to_string();
+        let all = fates.iter().filter(|fate| fate.starts_with("Secret/")).count();
+        assert!(warnings.contains(&format!("{all} Secrets will be deleted")), "{state}: {warnings}");
+    };
+    let webhook = Webhook::start(webhook::deny("never asked")).unwrap();
+    let name = format!("dead.{}.test", world.namespace);
+    let configuration = webhook.validating(&name, &world.namespace, &["DELETE"], &["secrets"]);
+    drop(webhook);
+    let registered = Registered::new(&world, &[configuration]);
+    registered.until_delete_refused("secret/s1");
+    let gone = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "00000000-0000-0000-0000-000000000001",
+    });
+    world.create("Secret", json!({ "metadata": { "name": "dangling", "ownerReferences": [gone] } }));
+    counted("live");
+    world.kubectl().run(&["delete", &target, "--wait=false"]).unwrap();
+    world.until("its other content is gone", || world.get("ConfigMap/kube-root-ca.crt").is_none());
+    counted("Terminating");
+    let stalled = wait(&world, &[&target, "--stall-timeout", "1s"], 3);
+    let remaining = names(&stalled["remaining"]);
+    for name in [&*format!("Namespace/{}", world.namespace), "Secret/dangling", "Secret/s1", "Secret/s2"] {
+        assert!(remaining.contains(&name.to_owned()), "{name}: {stalled:#}");
+    }
+    registered.remove();
     assert_eq!(wait(&world, &[&target], 0)["remaining"], json!([]));
 }
 

@@ -134,7 +134,12 @@ impl Inquiry<'_> {
             }
         }
         let fails = reply.trouble().is_some_and(|words| words.contains("resulted in error"));
-        finding.remedies = self.repairs(what, reading, configuration.as_deref(), fails);
+        // The server's own rule, for example that `default` is never deleted: nothing lets it pass.
+        let is_a_rule =
+            what == Refused::Request && *reading == Reading::Forbidden && actor.candidates.is_empty();
+        if !is_a_rule {
+            finding.remedies = self.repairs(what, reading, configuration.as_deref(), fails);
+        }
         finding.by = Some(actor);
         Some(finding)
     }
@@ -283,7 +288,7 @@ pub(super) fn refused_delete(target: &ObjectRef, reply: &Reply, caller: &Caller)
     let reading = read_real(reply, Identity::Caller);
     let (cause, actor) = cause_of(&reading).unwrap_or((Cause::Undetermined, Actor::default()));
     let chain = [target.clone()];
-    let summary = summary(target, Refused::Delete, &reading, &actor, Identity::Caller);
+    let summary = summary(target, Refused::Request, &reading, &actor, Identity::Caller);
     let mut finding = Finding::new(cause, Verdict::Proven, &chain, target, summary);
     finding.evidence(format!("DELETE {}", target.short()), reply.trouble().unwrap_or_default());
     if let Some(policy) = &actor.policy {

@@ -28,13 +28,7 @@ impl Inquiry<'_> {
             };
             self.dry_runs.insert(target.uid.clone(), said);
             let chain = [target.clone()];
-            if let Some(mut finding) = self.refusal(&chain, Refused::Request, &question, &reading, reply) {
-                if reading == Reading::Forbidden
-                    && finding.by.as_ref().is_none_or(|by| by.candidates.is_empty())
-                {
-                    // The server's own rule, for example that `default` is never deleted: nothing lets it pass.
-                    finding.remedies.clear();
-                }
+            if let Some(finding) = self.refusal(&chain, Refused::Request, &question, &reading, reply) {
                 self.say(finding);
             }
         }

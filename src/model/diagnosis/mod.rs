@@ -33,7 +33,7 @@ use self::inquiry::Inquiry;
 pub use self::recreated::recreated_by_owner;
 use super::catalog::Gap;
 use super::command::Caller;
-use super::facts::{Facts, Question, Reply};
+use super::facts::{Facts, Identity, Question, Reply};
 use super::forecast::Holder;
 use super::graph::OwnerGraph;
 use super::object::{ObjectRef, Timestamp, Uid};
@@ -349,7 +349,7 @@ pub fn inquire(graph: &OwnerGraph, case: &Case, facts: &Facts) -> (Diagnosis, Ve
     inquiry.finish()
 }
 
-/// The finding for a dry run that the server refused, and what is still to be asked about it: who refuses it, and how
+/// The finding for a request, or its dry run, that the server refused, and what is still to be asked about it: who refuses it, and how
 /// to make it accept. `facts` has the reply; the case's first target is the object. None where the reply names no
 /// refusal, for example because a right of ours is missing.
 pub fn refused(
@@ -361,6 +361,7 @@ pub fn refused(
     let what = match question {
         Question::RemoveFinalizer { finalizer, .. } => Refused::Finalizer(finalizer),
         Question::RemoveReference { .. } => Refused::Reference,
+        Question::Delete { identity: Identity::Caller, .. } => Refused::Request,
         _ => Refused::Delete,
     };
     let mut inquiry = Inquiry::new(graph, case, facts);
