@@ -313,8 +313,9 @@ pub struct DeleteArgs {
 /// `wait`
 #[derive(Debug, Args)]
 #[command(after_help = "\
-What is not there is gone: 0. What nobody deletes is an error: 1. A Namespace
-that is being deleted takes along what is in it, so that is waited for, too.
+What is not there is gone: 0, and named, since it may be a slip of the pen. What
+nobody deletes is an error: 1. A Namespace that is being deleted takes along
+what is in it, so that is waited for, too.
 
 Examples:
   # Someone else deleted it; return when it and all that goes with it is gone

@@ -69,6 +69,30 @@ fn viewing_needs_the_role_view_and_nothing_is_missing() {
 }
 
 #[test]
+fn in_one_namespace_only_foreground_has_gaps_for_what_is_cluster_scoped() {
+    let world = World::new("rights-foreground");
+    for name in ["one", "two"] {
+        world.thing("ConfigMap", name, &[], &[]);
+    }
+    let reader = Reader::new(&world, &["cascade-view", "cascade-delete"], &[]);
+    let searched = |policy: &str| {
+        let plan =
+            reader.cascade(&["delete", "cm/one", "--policy", policy, "--dry-run", "-o", "json"]).expect(0);
+        let plan = plan.json();
+        (plan["searched"]["clusterScoped"].clone(), gaps(&plan).contains(&"clusterroles"))
+    };
+    assert_eq!(searched("background"), (json!(false), false));
+    assert_eq!(searched("orphan"), (json!(false), false));
+    assert_eq!(searched("foreground"), (json!(true), true));
+    let outcome = |name: &str, policy: &str| {
+        let run = reader.cascade(&["delete", name, "--policy", policy, "--yes", "-o", "json"]).expect(0);
+        run.json()["outcome"].clone()
+    };
+    assert_eq!(outcome("cm/one", "background"), "complete");
+    assert_eq!(outcome("cm/two", "foreground"), "complete-with-gaps");
+}
+
+#[test]
 fn kubernetes_own_view_leaves_secrets_a_gap() {
     let world = World::new("rights-own-view");
     world.thing("ConfigMap", "app", &[], &[]);

@@ -28,10 +28,10 @@ fn meaning(code: ExitCode) -> &'static str {
     match code {
         ExitCode::Done => {
             "Done: every object that the forecast dooms is gone. `tree`, `orphans`: answered. `diagnose`: nothing is \
-             stuck. Also a selector without a match."
+             stuck. Also a selector without a match, and of `wait` an object that is not there: it says which."
         }
         ExitCode::Error => {
-            "An error: no connection, a missing right, an unknown kind, an object that is not there."
+            "An error: no connection, a missing right, an unknown kind, an object that is not there (of `wait`: 0)."
         }
         ExitCode::Usage => {
             "The command line is wrong. Nothing was asked of the server, or nothing that changes it."
