@@ -307,6 +307,12 @@ fn survivors(subject: &Subject, plan: &Forecast, ended: &Ended, result: &mut Del
                 let kept = now.owners.iter().find(|owner| doomed.contains(&owner.uid));
                 kept.map(|owner| format!("still refers to {}/{}", owner.kind, owner.name))
             }
+            _ if !entry.certain => graph.unread_owner(entry.object).map(|owner| {
+                let owner = format!("{}/{}", owner.kind, owner.name);
+                format!(
+                    "is still there; whether it stays is not known, since its owner {owner} could not be read"
+                )
+            }),
             _ => None,
         };
         match note {

@@ -435,7 +435,10 @@ fn reason(
             match owners(&|owner, state| {
                 state.is_found() && stopped.exists(owner) && !stopped.is_terminating(owner)
             }) {
-                owners if owners.is_empty() => "nothing that is left owns it".to_owned(),
+                owners if owners.is_empty() => graph.unread_owner(index).map_or_else(
+                    || "nothing that is left owns it".to_owned(),
+                    |owner| format!("its owner {}/{} could not be read", owner.kind, owner.name),
+                ),
                 // The tree shows it right below its only owner.
                 _ if graph.owners(index).count() == 1 => "stays with its owner".to_owned(),
                 owners => format!("owned by {owners}"),

@@ -141,6 +141,13 @@ impl OwnerGraph {
         self.by_uid.get(uid).map_or(&[], Vec::as_slice)
     }
 
+    /// The first owner of an object that could not be read: nobody knows whether it is there.
+    pub fn unread_owner(&self, index: usize) -> Option<&OwnerReference> {
+        self.owners(index)
+            .find(|(_, resolved)| resolved.state == OwnerState::Unknown)
+            .map(|(reference, _)| reference)
+    }
+
     /// An object's ownerReferences with what they resolve to, in their order.
     pub fn owners(&self, index: usize) -> impl ExactSizeIterator<Item = (&OwnerReference, Resolved)> {
         self.snapshot.objects[index].owners.iter().zip(self.resolved[index].iter().copied())

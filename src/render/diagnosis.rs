@@ -215,7 +215,7 @@ pub(super) fn write_remedies(out: &mut impl io::Write, look: Look, remedies: &[R
         write_item(out, look, &format!("  {}. ", position + 1), Role::Plain, &remedy.text)?;
         if let Some(command) = &remedy.command {
             // One line however long: it is to be copied.
-            Line::new().plain("     ").styled(Role::Command, command).write(out, look)?;
+            Line::new().plain("     ").command(command).write(out, look)?;
         }
         if let Some(risk) = &remedy.risk {
             write_paragraph(out, look, 5, Role::Caution, &format!("risk: {risk}"))?;

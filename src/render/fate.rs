@@ -47,20 +47,25 @@ pub(super) fn of_group(look: Look, entries: &[&Entry]) -> Line {
 
 /// The fate of one object with what a person needs to know of it.
 pub(super) fn sentence(look: Look, entry: &Entry) -> Line {
-    let mut line = if waits_for_kubelets(entry) && !entry.reason.is_empty() {
+    if waits_for_kubelets(entry) && !entry.reason.is_empty() {
         let (role, symbol) = symbol(look, Fate::Deleted);
-        Line::new().styled(role, symbol).plain(" ").styled(role, &entry.reason)
-    } else {
-        let mut line = word(look, entry.fate);
-        // `waits until ...` says the word itself.
-        if let Some(rest) = entry.reason.strip_prefix(entry.fate.as_str()) {
-            line.push(Role::Plain, rest);
-        } else if entry.fate != Fate::Deleted && !entry.reason.is_empty() {
-            line.push(Role::Plain, ": ");
-            line.push(Role::Plain, &entry.reason);
-        }
-        line
-    };
+        let line = Line::new().styled(role, symbol).plain(" ").styled(role, &entry.reason);
+        return with_doubt(line, entry);
+    }
+    // What is not certain says so before anything that a narrow terminal may cut.
+    let mut line = with_doubt(word(look, entry.fate), entry);
+    // `waits until ...` says the word itself.
+    if let Some(rest) = entry.reason.strip_prefix(entry.fate.as_str()) {
+        line.push(Role::Plain, rest);
+    } else if entry.fate != Fate::Deleted && !entry.reason.is_empty() {
+        line.push(Role::Plain, ": ");
+        line.push(Role::Plain, &entry.reason);
+    }
+    line
+}
+
+/// Adds how else it may end.
+fn with_doubt(mut line: Line, entry: &Entry) -> Line {
     if !entry.certain {
         let others: Vec<&str> = entry.otherwise.iter().map(|fate| fate.as_str()).collect();
         line.push(Role::Caution, format!(" (not certain; else {})", others.join(" or ")));
@@ -118,7 +123,7 @@ mod tests {
         let mut kept = entry(Fate::Kept, Vec::new(), "owned by Job/a");
         kept.certain = false;
         kept.otherwise = vec![Fate::Deleted, Fate::Leaked];
-        assert_eq!(text(&kept), "✓ kept: owned by Job/a (not certain; else deleted or leaked)");
+        assert_eq!(text(&kept), "✓ kept (not certain; else deleted or leaked): owned by Job/a");
     }
 
     #[test]

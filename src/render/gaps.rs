@@ -27,9 +27,12 @@ pub fn write_gaps(out: &mut impl io::Write, look: Look, gaps: &[Gap]) -> io::Res
         reasons.entry(&gap.reason).or_default().push(gap);
     }
     for (reason, gaps) in reasons {
-        let mut kinds: Vec<String> = gaps.iter().map(|gap| kind(gap)).collect();
+        // What nobody can make again must not drown among the others.
+        let mut kinds: Vec<(bool, String)> =
+            gaps.iter().map(|gap| (!holds_data(&gap.group, &gap.resource), kind(gap))).collect();
         kinds.sort();
         kinds.dedup();
+        let mut kinds: Vec<String> = kinds.into_iter().map(|(_, kind)| kind).collect();
         let more = kinds.len().saturating_sub(MOST_KINDS);
         kinds.truncate(MOST_KINDS);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -49,6 +52,10 @@ pub fn write_gaps(out: &mut impl io::Write, look: Look, gaps: &[Gap]) -> io::Res
             .write(out, look)?;
     }
     Ok(())
+}
+
+fn holds_data(group: &str, resource: &str) -> bool {
+    group.is_empty() && matches!(resource, "secrets" | "persistentvolumeclaims" | "persistentvolumes")
 }
 
 fn kind(gap: &Gap) -> String {
@@ -99,7 +106,7 @@ mod tests {
             gap("leases", "coordination.k8s.io", "Forbidden", "leases is forbidden: User \"a\" cannot list"),
         ];
         insta::assert_snapshot!(written(|out| write_gaps(out, Look::PLAIN, &gaps)), @r#"
-        not searched: leases.coordination.k8s.io, secrets (forbidden: leases is forbidden: User "a" cannot list; and so on)
+        not searched: secrets, leases.coordination.k8s.io (forbidden: leases is forbidden: User "a" cannot list; and so on)
         not searched: all kinds of metrics.k8s.io (service unavailable: the server is currently unable to handle the request)
         "#);
         assert_eq!(written(|out| write_gaps(out, Look::PLAIN, &[])), "");

@@ -58,7 +58,7 @@ pub fn write_orphans(
         .plain(format!("{} left behind; to remove:", number(orphans.objects.len(), "object")))
         .write(out, look)?;
     for orphan in &orphans.objects {
-        Line::new().plain("  ").styled(Role::Command, &orphan.command).write(out, look)?;
+        Line::new().plain("  ").command(&orphan.command).write(out, look)?;
     }
     write_gaps(out, look, &orphans.gaps)
 }

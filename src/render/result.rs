@@ -190,7 +190,7 @@ mod tests {
         result.gaps = vec![gap("pods"), gap("secrets")];
         let told = written(|out| write_result(out, Look::PLAIN, &result, &[gap("secrets")]));
         assert!(told.ends_with("\nnot searched: pods (forbidden: no)\n"), "{told}");
-        assert!(text(&result).ends_with("\nnot searched: pods, secrets (forbidden: no)\n"));
+        assert!(text(&result).ends_with("\nnot searched: secrets, pods (forbidden: no)\n"));
     }
 
     #[test]

@@ -32,6 +32,17 @@ impl Line {
         self.styled(Role::Plain, text)
     }
 
+    /// Adds a command to copy. One that cannot be shown as it is, because a name in it ends with a line feed that no
+    /// shell brings back, would mean something else when it is pasted: then there is none.
+    #[must_use]
+    pub(super) fn command(self, command: &str) -> Self {
+        if sanitize::line(command) == command {
+            self.styled(Role::Command, command)
+        } else {
+            self.styled(Role::Caution, "# a name in this command cannot be shown: -o json has the command")
+        }
+    }
+
     /// Adds text in a role.
     pub(super) fn push(&mut self, role: Role, text: impl AsRef<str>) {
         let text = sanitize::line(text.as_ref());
@@ -223,6 +234,16 @@ pub(super) fn written(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_that_would_mean_something_else_when_it_is_pasted_is_not_shown() {
+        let shown = |command: &str| Line::new().command(command).render(Look::PLAIN);
+        assert_eq!(shown("kubectl delete role 'x y'"), "kubectl delete role 'x y'");
+        assert_eq!(
+            shown("kubectl delete role 'x\n'"),
+            "# a name in this command cannot be shown: -o json has the command"
+        );
+    }
 
     #[test]
     fn a_line_too_long_for_the_terminal_goes_on_below() {
