@@ -69,9 +69,9 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
         }
     }
     if !keeping.removals.is_empty()
-        && let Err(failure) = rehearse(session, &subject, &wish).await
+        && let Err((failure, refused)) = rehearse(session, &subject, &wish).await
     {
-        return ending::not_started(session, args.output, &subject, &plan, failure);
+        return ending::rehearsal_refused(session, args.output, &subject, &plan, failure, refused).await;
     }
     match interrupt.or(keep::cut(session, &subject, &keeping)).await {
         Some(Ok(())) => {}
@@ -96,6 +96,7 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
     let mut following = Following::start(&session.cluster, &subject.graph, &plan);
     let Sendings { refusals, lost, sent: any_sent } =
         send(session, &subject, &wish, args.wait, &mut following, &mut interrupt).await;
+    let unclear = lost.is_some();
     let all_refused = refusals.len() == subject.targets.len();
     if !args.wait && !all_refused && lost.is_none() && !interrupt.was_pressed() {
         let told = told(args, &plan);
@@ -125,6 +126,7 @@ pub async fn run(session: &Session, args: &DeleteArgs) -> Result<ExitCode, Failu
         Some(end)
     };
     let ended = Ended {
+        unclear,
         end,
         following,
         refusals,
@@ -360,8 +362,12 @@ async fn ask_admission(
 /// `--keep` changes objects before the DELETE is sent: not for a DELETE that is sure to be refused.
 ///
 /// # Errors
-/// A dry run of a DELETE is refused.
-async fn rehearse(session: &Session, subject: &Subject, wish: &Wish) -> Result<(), Failure> {
+/// A dry run of a DELETE is refused; with whose it is, and the server's answer.
+async fn rehearse(
+    session: &Session,
+    subject: &Subject,
+    wish: &Wish,
+) -> Result<(), (Failure, (Object, Trouble))> {
     for target in &subject.targets {
         let object = subject.graph.object(*target);
         let options = DeleteOptions { policy: wish.policy, grace_seconds: wish.grace_seconds, dry_run: true };
@@ -370,12 +376,13 @@ async fn rehearse(session: &Session, subject: &Subject, wish: &Wish) -> Result<(
             Err(trouble) if ending::is_admission(&trouble) => {
                 let name = object.reference().short();
                 let words = ending::words(&trouble);
-                return Err(Failure::refused(format!(
+                let failure = Failure::refused(format!(
                     "nothing was deleted or changed: the delete of {name} would be refused: {words}"
                 ))
-                .hint("--dry-run=server shows what admission says of each target"));
+                .hint("--dry-run=server shows what admission says of each target");
+                return Err((failure, (object.clone(), trouble)));
             }
-            Err(trouble) => return Err(ending::refusal(object, &trouble)),
+            Err(trouble) => return Err((ending::refusal(object, &trouble), (object.clone(), trouble))),
             Ok(_) => {}
         }
     }

@@ -40,6 +40,8 @@ pub struct Ended {
     pub following: Following,
     /// The targets whose DELETE was refused.
     pub refusals: Vec<(Object, Trouble)>,
+    /// Whether the last DELETE was accepted could not be found out.
+    pub unclear: bool,
     /// The policy that was sent.
     pub policy: Policy,
     /// How far probes may go.
@@ -105,6 +107,38 @@ pub fn not_started(
     plan: &Forecast,
     failure: Failure,
 ) -> Result<ExitCode, Failure> {
+    not_started_for(session, output, subject, plan, failure, Vec::new())
+}
+
+/// The same where a dry run of the DELETE was refused before anything else was done: who refuses is a finding.
+///
+/// # Errors
+/// That failure.
+pub async fn rehearsal_refused(
+    session: &Session,
+    output: Option<ReportFormat>,
+    subject: &Subject,
+    plan: &Forecast,
+    failure: Failure,
+    refused: (Object, Trouble),
+) -> Result<ExitCode, Failure> {
+    let findings = match output {
+        Some(ReportFormat::Json) if is_admission(&refused.1) => {
+            explained_refusals(session, subject, &[refused]).await
+        }
+        _ => Vec::new(),
+    };
+    not_started_for(session, output, subject, plan, failure, findings)
+}
+
+fn not_started_for(
+    session: &Session,
+    output: Option<ReportFormat>,
+    subject: &Subject,
+    plan: &Forecast,
+    failure: Failure,
+    findings: Vec<Finding>,
+) -> Result<ExitCode, Failure> {
     if output == Some(ReportFormat::Json) {
         let outcome = match failure.kind {
             FailureKind::Interrupted => Outcome::Interrupted,
@@ -113,6 +147,7 @@ pub fn not_started(
         let mut result = DeletionResult::new(outcome, plan.policy);
         result.remaining = doomed(subject, plan);
         result.gaps.clone_from(&plan.gaps);
+        result.findings = findings;
         session.print(|out| json::write_json(out, &json::result_document(&result)))?;
     }
     Err(failure)
@@ -202,7 +237,7 @@ pub async fn finish(
         .map(|(was, now)| Recreated { was: was.reference(), now: now.reference() })
         .collect();
     if ended.end.is_some() {
-        result.stage = Stage::Followed;
+        result.stage = if ended.unclear { Stage::Unclear } else { Stage::Followed };
     }
     note_refused(session, &ended.refusals, &mut result).await;
     if ended.end.is_none() && !ended.cut.is_empty() {

@@ -77,6 +77,7 @@ pub async fn run(session: &Session, args: &WaitArgs) -> Result<ExitCode, Failure
     let end = following.until_end(limits, &mut interrupt, &mut view, &explain).await;
     view.finish();
     let ended = Ended {
+        unclear: false,
         end: Some(end),
         following,
         refusals: Vec::new(),

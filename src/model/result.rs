@@ -53,6 +53,8 @@ pub enum Stage {
     NothingSent,
     /// Nothing had to be sent: it was being deleted that way already. Nobody looked again.
     UnderWay,
+    /// Whether it accepted the last one that was sent is not known.
+    Unclear,
     /// It accepted one, and nobody looked again.
     Accepted,
     /// It accepted one, and it was followed.

@@ -27,7 +27,9 @@ pub fn write_result(
     };
     match result.stage {
         Stage::UnderWay | Stage::Accepted => list(Role::Plain, "  not looked at again: ", &result.remaining)?,
-        Stage::NothingSent | Stage::Followed => list(Role::Bad, "  still there: ", &result.remaining)?,
+        Stage::NothingSent | Stage::Unclear | Stage::Followed => {
+            list(Role::Bad, "  still there: ", &result.remaining)?
+        }
     }
     list(Role::Good, "  kept: ", &result.kept)?;
     list(Role::Good, "  orphaned: ", &result.orphaned)?;
@@ -72,6 +74,11 @@ fn headline(look: Look, result: &DeletionResult) -> Line {
             "nothing was sent: the deletion was under way already; not waited for".to_owned(),
         ),
         Outcome::NotWaited => (Role::Plain, "", "deletion accepted, not waited for".to_owned()),
+        Outcome::Unverified if result.stage == Stage::Unclear => (
+            Role::Bad,
+            bad,
+            format!("whether the deletion was accepted is not known: {of_all} when last looked at"),
+        ),
         Outcome::Unverified => (
             Role::Bad,
             bad,
@@ -89,7 +96,7 @@ fn headline(look: Look, result: &DeletionResult) -> Line {
             Stage::Accepted => {
                 (Role::Bad, bad, "refused in part: the rest is accepted, and not waited for".to_owned())
             }
-            Stage::Followed => (Role::Bad, bad, format!("refused in part: {of_all}")),
+            Stage::Unclear | Stage::Followed => (Role::Bad, bad, format!("refused in part: {of_all}")),
         },
         Outcome::Interrupted => (
             Role::Caution,

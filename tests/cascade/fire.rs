@@ -193,6 +193,17 @@ fn a_delete_that_takes_too_long_is_looked_at() {
 }
 
 #[test]
+fn a_delete_that_never_gets_an_answer_is_not_called_accepted() {
+    let fire = Fire::new("fire-delete-silent");
+    fire.pair(&[]);
+    fire.proxy.always(proxy::delete("configmaps"), Fault::Delay(Duration::from_secs(60)));
+    let arguments = ["delete", "cm/own", "--yes", "--request-timeout", "1s"];
+    let run = fire.world.finish(fire.world.command_through(&fire.proxy, &arguments)).expect(1);
+    assert!(run.stdout.contains("whether the deletion was accepted is not known"), "{}", run.stdout);
+    assert!(!run.stdout.contains("deletion accepted"), "{}", run.stdout);
+}
+
+#[test]
 fn a_delete_that_the_server_refuses_for_its_own_reasons_is_an_error_and_changes_nothing() {
     for (id, fault) in [
         ("delete-500", Fault::refusal(500, "InternalError", "the disk is on fire")),

@@ -301,6 +301,10 @@ fn nothing_is_cut_loose_where_the_delete_itself_would_be_refused() {
     let run = world.cascade(&["delete", "cm/owner", "--keep", "secret/kept", "--yes"]).expect(4);
     assert!(run.stderr.contains("nothing was deleted or changed"), "{}", run.stderr);
     assert!(run.stderr.contains("ConfigMaps stay"), "{}", run.stderr);
+    let keep = ["delete", "cm/owner", "--keep", "secret/kept", "--yes", "-o", "json"];
+    let result = world.cascade(&keep).expect(4).json();
+    assert_eq!(result["findings"][0]["cause"], "admission-denied", "{result:#}");
+    assert!(result["findings"][0]["by"]["policy"].is_string(), "{result:#}");
     assert_eq!(owners(&world, "Secret/kept")[0]["name"], "owner");
     allow_again(&world, &policy);
 }
