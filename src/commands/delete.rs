@@ -17,7 +17,7 @@ use super::subject::{Reading, Subject, gather, needs_cluster_scoped, read};
 use crate::cli::{DeleteArgs, DryRun, ReportFormat};
 use crate::cluster::assist::Assistant;
 use crate::cluster::deletion::{self, DeleteOptions};
-use crate::cluster::metadata;
+use crate::cluster::{discovery, metadata};
 use crate::error::{ExitCode, Failure, Trouble};
 use crate::model::assist::Order;
 use crate::model::catalog::Gap;
@@ -449,7 +449,10 @@ async fn more_than_shown(
 ) -> Option<Failure> {
     let targets = subject.targets.iter().map(|target| subject.graph.object(*target).clone()).collect();
     let searched = subject.graph.snapshot().searched.clone();
-    let fresh = read(session, Arc::clone(&subject.catalog), targets, searched, true).await;
+    // Kinds may have come, too.
+    let catalog = discovery::catalog(&session.cluster).await.map(Arc::new);
+    let catalog = catalog.unwrap_or_else(|_| Arc::clone(&subject.catalog));
+    let fresh = read(session, catalog, targets, searched, true).await;
     // What is kept by a flag was shown, and is cut off only after this.
     let shown = plan.entries.iter().filter(|entry| !args.keep.is_empty() || entry.fate.is_doomed());
     let shown: BTreeSet<&Uid> = shown.map(|entry| &subject.graph.object(entry.object).uid).collect();

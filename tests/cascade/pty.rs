@@ -13,6 +13,7 @@ use pty_process::blocking::{Command, Pty, open};
 use serde_json::json;
 
 use crate::delete::is_untouched;
+use crate::diagnosis::{definition, instance, open_schema};
 use crate::invariants::Begun;
 use crate::support::{HOLD, PATIENCE, Run, World};
 
@@ -219,6 +220,26 @@ fn a_namespace_asks_for_its_name() {
     let (code, output) = terminal.end();
     assert_eq!(code, 0, "{output}");
     assert!(world.get(&format!("Namespace/{}", world.namespace)).is_none());
+}
+
+/// The collector does not count here: a definition takes its instances along whoever owns them.
+#[test]
+fn an_instance_that_was_made_while_the_question_stood_is_not_deleted_with_its_definition() {
+    let world = World::new("pty-instance");
+    let name = definition(&world, open_schema());
+    let target = format!("crd/{name}");
+    for (made, shown) in [("first", "deletes every instance of it"), ("second", "Graph ×1")] {
+        let terminal = Terminal::start(&world, &["delete", &target]);
+        terminal.expect("to confirm");
+        assert!(terminal.output().contains(shown), "{}", terminal.output());
+        instance(&world, made, &[]);
+        terminal.send(&format!("{name}\r"));
+        let (code, output) = terminal.end();
+        assert_eq!(code, 4, "{output}");
+        let words = lines(&output).join(" ");
+        assert!(words.contains(&format!("Graph/{made} came to hang on what you delete")), "{output}");
+        world.kubectl().run(&["-n", &world.namespace, "get", &name, made]).unwrap();
+    }
 }
 
 /// C35: the object is replaced while the question stands.
