@@ -1,6 +1,6 @@
 //! What exactly a delete will do, object by object, before anything is deleted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use super::collector::{
     is_holding_finalizer,
 };
 use super::graph::{OwnerGraph, OwnerState};
-use super::object::{Object, ObjectRef, Searched};
+use super::object::{Object, ObjectRef, Searched, SilentNode};
 use super::policy::{DeleteWish, Policy};
 use super::warning;
 
@@ -419,7 +419,8 @@ fn reason(
         },
         Fate::Held => {
             let sent = wish.grace_seconds.filter(|_| targets.contains(&index));
-            held_reason(object, grace_period(graph, object, sent), held_by)
+            let silent = &graph.snapshot().details.silent_nodes;
+            held_reason(object, grace_period(graph, object, sent), held_by, silent)
         }
         Fate::Waits => match owners(&|owner, state| {
             state.is_found() && stopped.exists(owner) && stopped.is_terminating(owner)
@@ -462,7 +463,12 @@ pub(super) fn grace_period(graph: &OwnerGraph, object: &Object, sent: Option<i64
 }
 
 /// Who holds it, short enough for a column: the tree names the dependents below it.
-fn held_reason(object: &Object, grace: Option<i64>, held_by: &[Holder]) -> String {
+fn held_reason(
+    object: &Object,
+    grace: Option<i64>,
+    held_by: &[Holder],
+    silent_nodes: &BTreeMap<String, SilentNode>,
+) -> String {
     let (mut by, mut dependents, mut nodes) = (Vec::new(), Vec::new(), Vec::new());
     for holder in held_by {
         match holder {
@@ -471,6 +477,19 @@ fn held_reason(object: &Object, grace: Option<i64>, held_by: &[Holder]) -> Strin
             Holder::Object(dependent) => dependents.push(dependent.short()),
             Holder::Node(node) => nodes.push(node.as_str()),
         }
+    }
+    if by.is_empty()
+        && dependents.is_empty()
+        && let [node] = *nodes
+        && let Some(silent) = silent_nodes.get(node)
+    {
+        // `pkg/controller/podgc/gc_controller.go`, gcOrphaned: a quarantine of 40 s, in a round every 20 s.
+        return match silent {
+            SilentNode::Absent => format!(
+                "held by node {node}, which is not there: the Pod garbage collector removes it after about a minute"
+            ),
+            SilentNode::NotReady => format!("held by node {node}, which is not Ready"),
+        };
     }
     if by.is_empty() && dependents.is_empty() {
         let confirms = format!("goes when {} confirms", nodes.join(", "));
@@ -585,6 +604,28 @@ mod tests {
         let wish = DeleteWish { policy: Background, grace_seconds: Some(1) };
         let below = forecast(&job, &[at(&job, "Job/j")], wish).entries[1].reason.clone();
         assert_eq!(below, "goes when n1 confirms (30 s grace)");
+    }
+
+    #[test]
+    fn a_pod_whose_kubelet_confirms_nothing_says_so() {
+        let mut snapshot = super::super::testing::snapshot(
+            "Pod/lost node=gone\nPod/dark node=dead\nPod/well node=n1\nPod/both node=dead finalizer=a/h",
+        );
+        let silent = [("gone", SilentNode::Absent), ("dead", SilentNode::NotReady)];
+        snapshot.details.silent_nodes = silent.map(|(name, silent)| (name.to_owned(), silent)).into();
+        let graph = OwnerGraph::new(snapshot);
+        let reason = |pod: &str| {
+            let entry = forecast(&graph, &[at(&graph, pod)], Background).entries.remove(0);
+            assert_eq!(entry.fate, Fate::Held);
+            entry.reason
+        };
+        assert_eq!(
+            reason("Pod/lost"),
+            "held by node gone, which is not there: the Pod garbage collector removes it after about a minute"
+        );
+        assert_eq!(reason("Pod/dark"), "held by node dead, which is not Ready");
+        assert_eq!(reason("Pod/well"), "goes when n1 confirms (30 s grace)");
+        assert_eq!(reason("Pod/both"), "held by finalizer a/h and the kubelet of dead");
     }
 
     #[test]

@@ -206,6 +206,17 @@ pub struct Details {
     pub stateful_sets: BTreeMap<Uid, ClaimRetention>,
     /// For CustomResourceDefinitions: (group, kind) of their instances.
     pub definitions: BTreeMap<Uid, (String, String)>,
+    /// The Nodes, by name, whose kubelets confirm nothing now. Others are Ready, or nobody looked.
+    pub silent_nodes: BTreeMap<String, SilentNode>,
+}
+
+/// Why a Node's kubelet confirms nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SilentNode {
+    /// There is no such Node.
+    Absent,
+    /// Its condition Ready is not True.
+    NotReady,
 }
 
 /// What a StatefulSet does with its claims when it is deleted.

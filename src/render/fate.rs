@@ -22,10 +22,12 @@ pub(super) fn word(look: Look, fate: Fate) -> Line {
     Line::new().styled(role, symbol).plain(" ").styled(role, fate.as_str())
 }
 
-/// Whether nothing but kubelets hold it: every running Pod goes this way, and nothing is wrong with it.
+/// Whether nothing but a kubelet that will confirm holds it: every running Pod goes this way, and nothing is wrong with
+/// it. Of one that confirms nothing the reason says that it is held.
 pub(super) fn waits_for_kubelets(entry: &Entry) -> bool {
     entry.fate == Fate::Held
         && !entry.held_by.is_empty()
+        && !entry.reason.starts_with(Fate::Held.as_str())
         && entry.held_by.iter().all(|holder| matches!(holder, Holder::Node(_)))
 }
 
@@ -93,6 +95,8 @@ mod tests {
         assert_eq!(text(&pod), "✗ goes when node-1 confirms (30 s grace)");
         let held = entry(Fate::Held, vec![node, Holder::Finalizer("a/b".into())], "held by finalizer a/b");
         assert_eq!(text(&held), "■ held by finalizer a/b");
+        let silent = entry(Fate::Held, vec![Holder::Node("n".into())], "held by node n, which is not Ready");
+        assert_eq!(text(&silent), "■ held by node n, which is not Ready");
         let waits = entry(Fate::Waits, Vec::new(), "waits until its Pods are gone");
         assert_eq!(text(&waits), "… waits until its Pods are gone");
     }

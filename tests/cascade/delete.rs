@@ -787,6 +787,32 @@ fn a_second_foreground_delete_leaves_nothing_behind() {
     assert_eq!(run.json()["objects"][0]["state"], "gone");
 }
 
+#[test]
+fn a_pod_whose_node_is_not_there_or_not_ready_is_forecast_as_held_by_it() {
+    let world = World::new("delete-silent-node");
+    let node = world.bare_node();
+    let unready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "False" }] } });
+    let patch = unready.to_string();
+    world
+        .kubectl()
+        .run(&["patch", "node", &node, "--subresource=status", "--type=strategic", "-p", &patch])
+        .unwrap();
+    world.pod("dark", Some(&node), &[], &[]);
+    world.pod("lost", Some("nosuchnode"), &[], &[]);
+    world.pod("well", Some(SIMULATED_NODE), &[], &[]);
+    let reason = |name: &str| {
+        let plan = plan(&world, &[&format!("pod/{name}")], 0);
+        plan["objects"][0]["reason"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(reason("dark"), format!("held by node {node}, which is not Ready"));
+    assert!(reason("lost").starts_with("held by node nosuchnode, which is not there"), "{}", reason("lost"));
+    assert!(
+        reason("well").starts_with(&format!("goes when {SIMULATED_NODE} confirms")),
+        "{}",
+        reason("well")
+    );
+}
+
 /// C.4: the server answers 200 and changes nothing.
 #[test]
 fn a_switch_that_changed_nothing_is_told() {
