@@ -1,7 +1,7 @@
 //! `diagnose`: why is it not gone, and what is the safest way out? Two looks, some seconds apart, tell what moves
 //! from what is stuck; the rest is asked of the server.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -204,7 +204,7 @@ async fn look_twice(session: &Session, probing: Probing, scene: Scene, observe: 
         let again = look(session, &scene.catalog, &scene.searched, Vec::new()).await;
         let again = with_unlisted(session, again, &concerned).await;
         let seconds = started.elapsed().as_secs_f64();
-        case.moving = changes(&scene.graph, &again, &concerned, seconds);
+        (case.moving, case.emptied) = changes(&scene.graph, &again, &concerned, seconds);
         case.created_later = created_later(&scene.graph, &again);
         evidence::explain(&session.cluster, again, &case).await
     } else {
@@ -231,14 +231,16 @@ async fn with_unlisted(session: &Session, graph: OwnerGraph, objects: &[Object])
     OwnerGraph::new(snapshot)
 }
 
-/// Where something happened between the two looks: below which object, and how fast.
+/// Where something happened between the two looks: below which object, and how fast; and the objects that alone are left
+/// of theirs, as they were.
 fn changes(
     before: &OwnerGraph,
     after: &OwnerGraph,
     targets: &[Object],
     seconds: f64,
-) -> std::collections::BTreeMap<Uid, Pace> {
-    let mut moving = std::collections::BTreeMap::new();
+) -> (BTreeMap<Uid, Pace>, BTreeSet<Uid>) {
+    let mut moving = BTreeMap::new();
+    let mut emptied = BTreeSet::new();
     for target in targets {
         let first = below(before, target);
         let left = below(after, target);
@@ -257,12 +259,15 @@ fn changes(
                 }
             }
         }
-        if gone + moved > 0 && !after.by_uid(&target.uid).is_empty() {
-            let per_second = (gone > 0 && seconds > 0.0).then(|| gone as f64 / seconds);
+        if moved == 0 && left.len() == 1 && gone > 0 {
+            emptied.insert(target.uid.clone());
+        } else if gone + moved > 0 && !after.by_uid(&target.uid).is_empty() {
+            // One is no rate.
+            let per_second = (gone > 1 && seconds > 0.0).then(|| gone as f64 / seconds);
             moving.insert(target.uid.clone(), Pace { left: left.len(), per_second });
         }
     }
-    moving
+    (moving, emptied)
 }
 
 /// Everything that goes with an object: its dependents; what is in a Namespace; the instances of a definition.

@@ -18,7 +18,9 @@ use crate::cli::ReleaseArgs;
 use crate::cluster::{discovery, evidence, metadata, patch, probes, targets};
 use crate::error::{ExitCode, Failure, FailureKind, Trouble};
 use crate::model::catalog::Catalog;
-use crate::model::diagnosis::{Actor, Case, Diagnosed, Diagnosis, Evidence, Finding, Remedy, State, served};
+use crate::model::diagnosis::{
+    Actor, Case, Diagnosed, Diagnosis, Evidence, Finding, Remedy, State, Verdict, served,
+};
 use crate::model::facts::{Identity, Question, Reply, Subject};
 use crate::model::forecast::forecast;
 use crate::model::graph::OwnerGraph;
@@ -170,8 +172,9 @@ async fn check(
     // Accepted, and yet something on the way may have put it back.
     let finding = who_refuses(session, catalog, object, &question, reply).await;
     Ok(match finding {
-        Some(finding) => Check::Refused(Box::new(refused_by(finding))),
-        None => Check::Accepted,
+        // Whether it can be stored is only a guess where the definition of the kind may not be read.
+        Some(finding) if finding.verdict == Verdict::Proven => Check::Refused(Box::new(refused_by(finding))),
+        _ => Check::Accepted,
     })
 }
 

@@ -3,11 +3,12 @@
 use control_plane::{Webhook, webhook};
 use serde_json::json;
 
+use crate::conduct::{end, start};
 use crate::diagnosis::{
     BACKGROUND, FOREGROUND, ORPHAN, Registered, STALL, assert_evidence, assert_finding, commands, delete,
     diagnose, grant, only, paste, policy, until_asked, until_held,
 };
-use crate::support::World;
+use crate::support::{HOLD, World};
 
 #[test]
 fn a_webhook_denies_the_collectors_patch_of_a_pod_and_background_frees_it() {
@@ -331,4 +332,27 @@ fn what_refuses_the_delete_of_a_live_object_is_told_before_it_is_sent() {
     registered.remove();
     // It was only foretold.
     assert!(world.get("ConfigMap/c").is_some_and(|object| object["metadata"]["deletionTimestamp"].is_null()));
+}
+
+/// The one dependent went between the two looks, and that was taken for progress, with a rate.
+#[test]
+fn an_owner_whose_last_step_is_refused_is_not_said_to_move_because_its_last_dependent_went() {
+    let world = World::new("last-step");
+    world.thing("ConfigMap", "root", &[], &[]);
+    world.thing("Secret", "last", &["ConfigMap/root!"], &[HOLD]);
+    let webhook = Webhook::start(webhook::deny("nothing may change")).unwrap();
+    let name = format!("lock.{}.test", world.namespace);
+    let registered =
+        Registered::new(&world, &[webhook.mutating(&name, &world.namespace, &["UPDATE"], &["configmaps"])]);
+    registered.until_update_refused("cm/root");
+    delete(&world, "ConfigMap/root", FOREGROUND);
+    until_held(&world, "Secret/last", &[HOLD]);
+    let run = start(&world, None, &["diagnose", "cm/root", "--observe", "5s", "-o", "json"]);
+    // Between the looks, where the first one does not take long; else there is nothing to be fooled by.
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    world.free("Secret/last");
+    world.gone("Secret/last");
+    let document = end(run).expect(3).json();
+    assert_finding(only(&document), "admission-denied", "proven", &["ConfigMap/root"]);
+    assert_eq!(document["objects"][0]["state"], "stuck");
 }

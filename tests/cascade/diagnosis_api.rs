@@ -5,13 +5,14 @@ use control_plane::{ControlPlane, Options};
 use serde_json::json;
 
 use crate::diagnosis::{assert_evidence, assert_finding, commands, diagnose, only, own_plane, paste};
-use crate::support::World;
+use crate::support::{HOLD, World};
 
 #[test]
 fn an_api_that_does_not_answer_and_a_kind_that_cannot_be_converted() {
     let plane = own_plane(Options::default().hurried());
     dead_api(plane);
     broken_conversion(plane);
+    stored_in_a_version_that_nobody_can_convert_to(plane);
 }
 
 fn dead_api(plane: &'static ControlPlane) {
@@ -132,4 +133,79 @@ fn broken_conversion(plane: &'static ControlPlane) {
     world.kubectl().run(&["patch", "crd", &name, "--type=merge", "-p", &none.to_string()]).unwrap();
     world.until("the CRD is gone", || world.kubectl().run(&["get", &crd]).is_err());
     world.gone("ConfigMap/own");
+}
+
+/// A dry run stores nothing, so it passes; the removal itself was then refused.
+fn stored_in_a_version_that_nobody_can_convert_to(plane: &'static ControlPlane) {
+    let world = World::on(plane, "stored-elsewhere");
+    let group = format!("{}.test", world.namespace);
+    let name = format!("graphs.{group}");
+    let version = |version: &str, storage: bool| {
+        json!({
+            "name": version, "served": true, "storage": storage,
+            "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } },
+        })
+    };
+    world.create("CustomResourceDefinition", json!({
+        "metadata": { "name": name },
+        "spec": {
+            "group": group, "scope": "Namespaced",
+            "names": { "plural": "graphs", "singular": "graph", "kind": "Graph", "listKind": "GraphList" },
+            "versions": [version("v1", true)],
+        },
+    }));
+    let kubectl = |arguments: &[&str]| world.kubectl().run(&[&["-n", &world.namespace], arguments].concat());
+    world.until("the CRD is served", || kubectl(&["get", &name]).is_ok());
+    let held = json!({
+        "apiVersion": format!("{group}/v1"), "kind": "Graph",
+        "metadata": { "name": "g", "namespace": world.namespace, "finalizers": [HOLD] },
+    });
+    world.kubectl().run_with_input(&["create", "-f", "-"], &held.to_string()).unwrap();
+    kubectl(&["delete", &name, "g", "--wait=false"]).unwrap();
+    let broken = json!({ "spec": {
+        "versions": [version("v1", false), version("v2", true)],
+        "conversion": { "strategy": "Webhook", "webhook": {
+            "conversionReviewVersions": ["v1"],
+            "clientConfig": { "url": "https://127.0.0.1:9/convert" },
+        } },
+    } });
+    kubectl(&["patch", "crd", &name, "--type=merge", "-p", &broken.to_string()]).unwrap();
+    let free = json!({ "metadata": { "finalizers": null } }).to_string();
+    let patch = ["patch", &format!("graphs.v1.{group}"), "g", "--type=merge", "-p", &free];
+    let dry_run = [&patch[..], &["--dry-run=server"]].concat();
+    world.until("a dry run passes, and v2 cannot be read", || {
+        let path = format!("/apis/{group}/v2/namespaces/{}/graphs/g", world.namespace);
+        kubectl(&["get", "--raw", &format!("/apis/{group}")]).unwrap().contains("v2")
+            && kubectl(&dry_run).is_ok()
+            && kubectl(&["get", "--raw", &path]).is_err_and(|error| error.to_string().contains("conversion"))
+    });
+    let target = format!("graphs.v1.{group}/g");
+    let document = diagnose(&world, &[&target], 3);
+    let finding = only(&document);
+    assert_finding(finding, "kind-unreadable", "proven", &["Graph/g"]);
+    assert_eq!(finding["also"], json!(["finalizer-held"]), "{finding:#}");
+    assert_eq!(finding["by"]["webhook"], "https://127.0.0.1:9/convert");
+    assert_eq!(finding["by"]["finalizer"], HOLD);
+    assert_evidence(finding, "conversion webhook for");
+    assert!(!commands(finding).iter().any(|command| command.contains("release")), "{finding:#}");
+    let release = world.cascade(&["release", &target, "-o", "json"]).expect(4).json();
+    assert_eq!(release["applied"], false);
+    assert_eq!(release["refused"]["by"]["webhook"], "https://127.0.0.1:9/convert", "{release:#}");
+    assert!(release["refused"]["evidence"].to_string().contains("conversion webhook for"), "{release:#}");
+    // The removal itself is refused indeed.
+    let refused = kubectl(&patch).unwrap_err().to_string();
+    assert!(refused.contains("conversion webhook for"), "{refused}");
+    // Its Namespace names the instance as what holds it.
+    let namespace = format!("ns/{}", world.namespace);
+    kubectl(&["delete", &namespace, "--wait=false"]).unwrap();
+    let document = diagnose(&world, &[&namespace], 3);
+    let findings = document["findings"].as_array().unwrap();
+    let of_g = findings.iter().find(|finding| finding["object"]["name"] == "g");
+    assert_eq!(of_g.map(|finding| &finding["cause"]), Some(&json!("kind-unreadable")), "{document:#}");
+    // Where v1 is what is stored, the dead webhook is in nobody's way.
+    let back = json!({ "spec": { "versions": [version("v1", true), version("v2", false)] } });
+    kubectl(&["patch", "crd", &name, "--type=merge", "-p", &back.to_string()]).unwrap();
+    let document = diagnose(&world, &[&target], 3);
+    assert_finding(only(&document), "finalizer-held", "proven", &["Graph/g"]);
+    world.until("the removal is accepted", || kubectl(&patch).is_ok());
 }

@@ -154,6 +154,58 @@ fn a_volume_that_is_bound_waits_for_its_claim() {
     world.until("the volume is gone", || world.kubectl().run(&["get", &target]).is_err());
 }
 
+#[test]
+fn a_volume_whose_claim_is_being_deleted_waits_for_the_pod_that_mounts_it() {
+    let world = World::new("volume-claim");
+    let name = world.namespace.clone();
+    let node = world.bare_node();
+    let volume = json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": name },
+        "spec": {
+            "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteOnce"], "storageClassName": "none",
+            "persistentVolumeReclaimPolicy": "Retain", "hostPath": { "path": "/nowhere" },
+            "claimRef": { "namespace": world.namespace, "name": "data" },
+        },
+    });
+    world.kubectl().apply(&volume.to_string()).unwrap();
+    world.create(
+        "PersistentVolumeClaim",
+        json!({
+            "metadata": { "name": "data" },
+            "spec": {
+                "accessModes": ["ReadWriteOnce"], "storageClassName": "none", "volumeName": name,
+                "resources": { "requests": { "storage": "1Gi" } },
+            },
+        }),
+    );
+    let target = format!("pv/{name}");
+    world.until("the volume is bound", || {
+        world.kubectl().run(&["get", &target, "-o", "jsonpath={.status.phase}"]).unwrap() == "Bound"
+    });
+    let pod = json!({
+        "metadata": { "name": "user1" },
+        "spec": {
+            "nodeName": node,
+            "containers": [{ "name": "c", "image": "example.test/i:1" }],
+            "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": "data" } }],
+            "tolerations": [{ "operator": "Exists" }],
+        },
+    });
+    world.create("Pod", pod);
+    world.kubectl().run(&["delete", &target, "--wait=false"]).unwrap();
+    delete(&world, "PersistentVolumeClaim/data", BACKGROUND);
+    let document = diagnose(&world, &[&target], 3);
+    let finding = only(&document);
+    let chain = [format!("PersistentVolume/{name}"), "PersistentVolumeClaim/data".to_owned()];
+    assert_finding(finding, "claim-in-use", "proven", &[&chain[0], &chain[1]]);
+    assert_eq!((&finding["also"], &finding["by"]["pod"]), (&json!(["volume-bound"]), &json!("user1")));
+    world
+        .kubectl()
+        .run(&["-n", &world.namespace, "delete", "pod/user1", "--force", "--grace-period=0"])
+        .unwrap();
+    world.until("the volume is gone", || world.kubectl().run(&["get", &target]).is_err());
+}
+
 /// Ends the maker even when an assertion fails.
 struct Stopped<'s>(&'s std::sync::atomic::AtomicBool);
 

@@ -389,3 +389,16 @@ fn claims_of_a_deleted_stateful_set_are_found_and_a_users_own_are_not() {
     );
     assert_eq!(objects[0]["ref"]["name"], "data-db-0");
 }
+
+/// What holds it read the same for a healthy node.
+#[test]
+fn a_live_pod_on_a_node_without_a_kubelet_would_wait_for_it() {
+    let world = World::new("live-dead-node");
+    let node = world.bare_node();
+    world.pod("p", Some(&node), &[], &[]);
+    let document = diagnose(&world, &["pod/p"], 0);
+    assert_eq!(document["objects"][0]["state"], "live");
+    let finding = only(&document);
+    assert_finding(finding, "node-unreachable", "proven", &["Pod/p"]);
+    assert!(finding["summary"].as_str().unwrap().contains("would wait for the kubelet"), "{finding:#}");
+}

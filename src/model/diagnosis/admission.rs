@@ -9,7 +9,7 @@ use super::reading::{Reading, read_real};
 use super::{Actor, Cause, Finding, Remedy, Verdict};
 use crate::model::command::Caller;
 use crate::model::facts::{Identity, Question, Reply};
-use crate::model::object::ObjectRef;
+use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, ObjectRef};
 
 /// What is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub(super) fn cause_of(reading: &Reading) -> Option<(Cause, Actor)> {
         ),
         Reading::Mutated | Reading::PutBack | Reading::Forbidden => (Cause::AdmissionDenied, actor),
         Reading::Invalid => (Cause::ObjectInvalid, actor),
-        Reading::Conversion | Reading::Corrupt => (Cause::KindUnreadable, actor),
+        Reading::Conversion | Reading::Unstorable { .. } | Reading::Corrupt => (Cause::KindUnreadable, actor),
         Reading::StorageFull => (Cause::StorageFull, actor),
         Reading::RightsMissing => (Cause::CollectorForbidden, actor),
         Reading::Accepted | Reading::Gone | Reading::NotAllowed | Reading::Nothing => return None,
@@ -103,6 +103,16 @@ impl Inquiry<'_> {
                 None
             }
         };
+        let mut look = configuration;
+        let converts = matches!(reading, Reading::Conversion | Reading::Unstorable { .. });
+        if converts
+            && let Some(&index) = self.graph.by_uid(&leaf.uid).first()
+            && let Some((place, definition)) = self.conversion_webhook(self.graph.object(index))
+        {
+            look = Some(format!("customresourcedefinition/{definition}"));
+            actor.webhook = Some(place);
+            actor.configuration = Some(definition);
+        }
         if let Refused::Finalizer(name) = what {
             actor.finalizer = Some(name.to_owned());
             if let Some(&index) = self.graph.by_uid(&leaf.uid).first() {
@@ -117,7 +127,25 @@ impl Inquiry<'_> {
         };
         let summary = summary(leaf, what, reading, &actor, identity);
         let mut finding = Finding::new(cause, Verdict::Proven, chain, leaf, summary);
-        finding.evidence(question.source(), reply.trouble().unwrap_or_else(|| PUT_BACK.to_owned()));
+        let words = reply.trouble().unwrap_or_else(|| PUT_BACK.to_owned());
+        match reading {
+            Reading::Unstorable { source, surely } => {
+                finding.evidence(source.clone(), words);
+                let unproven =
+                    "proves nothing: a dry run stores nothing, so it converts nothing to the stored version";
+                finding.evidence(question.source(), unproven);
+                if !surely {
+                    finding.verdict = Verdict::Consistent;
+                }
+            }
+            _ => finding.evidence(question.source(), words),
+        }
+        if let Refused::Finalizer(name) = what
+            && converts
+            && ![FOREGROUND_FINALIZER, ORPHAN_FINALIZER].contains(&name)
+        {
+            finding.also(Cause::FinalizerHeld);
+        }
         // The answer shows what was changed or refused, not by whom.
         let suspects = match reading {
             Reading::Mutated | Reading::PutBack | Reading::Invalid => Some(Suspects::Mutators),
@@ -138,7 +166,7 @@ impl Inquiry<'_> {
         let is_a_rule =
             what == Refused::Request && *reading == Reading::Forbidden && actor.candidates.is_empty();
         if !is_a_rule {
-            finding.remedies = self.repairs(what, reading, configuration.as_deref(), fails);
+            finding.remedies = self.repairs(what, reading, look.as_deref(), fails);
         }
         finding.by = Some(actor);
         Some(finding)
@@ -213,10 +241,13 @@ impl Inquiry<'_> {
             Reading::Invalid => Remedy::text(
                 "make the object valid in the same patch that removes the finalizer, or relax the schema of its kind",
             ),
-            Reading::Conversion => Remedy::text(
-                "restore the conversion webhook of the kind; or set spec.conversion.strategy of its CRD to None (fields \
-                 may be lost). The object is healthy: never use the unsafe delete for it",
-            ),
+            Reading::Conversion | Reading::Unstorable { .. } => Remedy {
+                command: look,
+                text: "restore the conversion webhook of the kind; or set spec.conversion.strategy of its CRD to None (fields \
+                       may be lost). The object is healthy: never use the unsafe delete for it"
+                    .to_owned(),
+                risk: None,
+            },
             Reading::Corrupt => Remedy::text(
                 "restore the object in etcd or the key that decrypts it; only if that is impossible, a cluster \
                  administrator can use the unsafe delete (ignoreStoreReadErrorWithClusterBreakingPotential)",
@@ -261,6 +292,12 @@ fn summary(
         Reading::PutBack => "the server accepts the request, and something on the way undoes".to_owned(),
         Reading::Invalid => "the stored object no longer validates, so the server refuses".to_owned(),
         Reading::Conversion => "its conversion webhook fails, so the server cannot handle".to_owned(),
+        Reading::Unstorable { surely: true, .. } => {
+            "its conversion webhook fails, so the server cannot store".to_owned()
+        }
+        Reading::Unstorable { .. } => {
+            "its conversion webhook fails, so the server most likely cannot store".to_owned()
+        }
         Reading::Corrupt => "the stored object cannot be read, so the server refuses".to_owned(),
         Reading::StorageFull => "etcd is full and refuses".to_owned(),
         Reading::RightsMissing => {

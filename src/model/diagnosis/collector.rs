@@ -320,7 +320,10 @@ impl<'a> Inquiry<'a> {
                 return Some(tried);
             }
         }
-        if their_reading.is_refusal() && my_reading == their_reading {
+        if matches!(my_reading, Reading::Unstorable { .. }) {
+            // Whoever asks.
+            tried.refused = Some((mine, my_reading, my_reply));
+        } else if their_reading.is_refusal() && my_reading == their_reading {
             let (my_words, their_words) = (words(&my_reading, my_reply), words(&their_reading, their_reply));
             let text = if my_words == their_words { "the same".to_owned() } else { their_words };
             tried.notes.push((theirs.source(), text));
@@ -357,7 +360,12 @@ impl<'a> Inquiry<'a> {
         question: impl Fn(Identity) -> Question,
     ) -> Option<Tried<'a>> {
         let mine = question(Identity::Caller);
-        let (reading, _) = self.probe(&mine)?;
+        let (reading, reply) = self.probe(&mine)?;
+        if matches!(reading, Reading::Unstorable { .. }) {
+            let refused = Some((mine, reading, reply));
+            let notes = Vec::new();
+            return Some(Tried { refused, accepted: false, impersonated: false, intermittent: false, notes });
+        }
         if reading.is_refusal() {
             let mut tried = self.try_as(Identity::Collector, question)?;
             if tried.refused.is_some() && !tried.intermittent {

@@ -222,6 +222,10 @@ impl Inquiry<'_> {
             Some(finding) => finding,
             None => self.held(index, finalizer, chain),
         };
+        if finding.object.uid != leaf.uid {
+            // Something else is what does not move, and all is said of it.
+            return (finding, false);
+        }
         finding.evidence(
             format!("metadata.finalizers of {}", leaf.short()),
             Value::from(object.finalizers.clone()).to_string(),
@@ -324,13 +328,12 @@ impl Inquiry<'_> {
             ),
         )
         .by(Actor::default());
-        if self.stale_lease(&mut finding) {
+        let controller = object.owners.iter().find(|owner| owner.controller);
+        let other = controller.filter(|owner| !(owner.kind == "Job" && owner.api_version == "batch/v1"));
+        if other.is_none() && self.stale_lease(&mut finding) {
             finding.also(Cause::CollectorDown);
         }
-        let controller = object.owners.iter().find(|owner| owner.controller);
-        if let Some(owner) =
-            controller.filter(|owner| !(owner.kind == "Job" && owner.api_version == "batch/v1"))
-        {
+        if let Some(owner) = other {
             finding.verdict = Verdict::Proven;
             finding.summary = format!(
                 "{}: its controller is {}/{}, no Job, so the Job controller never removes {JOB_TRACKING}",
@@ -341,7 +344,7 @@ impl Inquiry<'_> {
             finding.remedies.push(Remedy::text(format!(
                 "make sure that {manager} runs: it has to remove {JOB_TRACKING} in the Job controller's place"
             )));
-        } else {
+        } else if other.is_none() {
             finding
                 .remedies
                 .push(Remedy::text("make sure that kube-controller-manager runs, and give it time"));

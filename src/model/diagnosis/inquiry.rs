@@ -30,6 +30,12 @@ static NO_CANARY: LazyLock<Reply> =
 /// What tells whether two objects are in the same state.
 type Class = (String, String, Vec<String>, bool, Vec<OwnerState>, Option<String>, Uid);
 
+/// How many objects of a class were examined, and the others.
+type Classes = BTreeMap<Class, (usize, Vec<ObjectRef>)>;
+
+/// What was explained so far, and what was noted on the way.
+pub(super) type Explained = (BTreeSet<usize>, BTreeSet<Unchecked>, Classes, BTreeMap<Uid, Class>);
+
 /// The state of one run of all rules.
 pub(super) struct Inquiry<'a> {
     pub(super) graph: &'a OwnerGraph,
@@ -41,8 +47,9 @@ pub(super) struct Inquiry<'a> {
     explained: BTreeSet<usize>,
     /// What the server said to dry runs of the DELETE of live targets.
     pub(super) dry_runs: BTreeMap<Uid, DryRun>,
-    classes: BTreeMap<Class, (usize, Vec<ObjectRef>)>,
+    classes: Classes,
     class_of: BTreeMap<Uid, Class>,
+    canary: bool,
 }
 
 impl<'a> Inquiry<'a> {
@@ -58,6 +65,7 @@ impl<'a> Inquiry<'a> {
             dry_runs: BTreeMap::new(),
             classes: BTreeMap::new(),
             class_of: BTreeMap::new(),
+            canary: false,
         }
     }
 
@@ -69,6 +77,7 @@ impl<'a> Inquiry<'a> {
         if question.is_canary() && self.case.probing != Probing::Canary {
             return Some(&NO_CANARY);
         }
+        self.canary |= question.is_canary();
         let reply = self.facts.get(question);
         if reply.is_none() {
             self.wanted.insert(question.clone());
@@ -99,6 +108,11 @@ impl<'a> Inquiry<'a> {
         if matches!(reading, Reading::NotAllowed | Reading::Nothing) {
             self.note(question, reply);
         }
+        if matches!(reading, Reading::Accepted | Reading::Nothing)
+            && let Some(unstorable) = self.unstorable(question)?
+        {
+            return Some(unstorable);
+        }
         Some((reading, reply))
     }
 
@@ -117,6 +131,16 @@ impl<'a> Inquiry<'a> {
     /// Marks an object as explained; false where it was already.
     pub(super) fn begin(&mut self, index: usize) -> bool {
         self.explained.insert(index)
+    }
+
+    /// What was explained so far.
+    pub(super) fn progress(&self) -> Explained {
+        (self.explained.clone(), self.unchecked.clone(), self.classes.clone(), self.class_of.clone())
+    }
+
+    /// Takes back what was explained since; what was asked meanwhile stays asked.
+    pub(super) fn back_to(&mut self, before: Explained) {
+        (self.explained, self.unchecked, self.classes, self.class_of) = before;
     }
 
     /// Whether an object was explained already.
@@ -192,10 +216,15 @@ impl<'a> Inquiry<'a> {
     pub(super) fn finish(mut self) -> (Diagnosis, Vec<super::Question>) {
         self.wait_for_turn();
         self.gather_alike();
+        if self.case.probing == Probing::Canary && !self.canary {
+            self.unchecked("canary", "not made: nothing here waits for the garbage collector alone");
+        }
         let objects = self.case.targets.iter().map(|target| self.diagnosed(target)).collect();
         // What is stuck comes before what only takes its time.
         let mut sorted = std::mem::take(&mut self.findings);
         sorted.sort_by_key(|finding| self.is_waiting(finding));
+        // Several reasons on one leaf: every repair comes before any last resort.
+        sorted.iter_mut().for_each(|finding| finding.remedies.sort_by_key(super::Remedy::stands_last));
         self.findings = sorted;
         let findings = std::mem::take(&mut self.findings);
         let diagnosis = Diagnosis {
@@ -209,9 +238,14 @@ impl<'a> Inquiry<'a> {
 
     /// What nothing refuses, while the collector is busy below another target, most likely waits for its turn only.
     fn wait_for_turn(&mut self) {
-        let Some(busy) = self.case.targets.iter().find(|target| self.case.moving.contains_key(&target.uid))
-        else {
-            return;
+        let is_busy = |target: &&ObjectRef| {
+            self.case.moving.contains_key(&target.uid) || self.case.emptied.contains(&target.uid)
+        };
+        let Some(busy) = self.case.targets.iter().find(is_busy) else { return };
+        let busy = if self.case.moving.contains_key(&busy.uid) {
+            format!("is busy below {}", busy.short())
+        } else {
+            format!("was busy below {} a moment ago", busy.short())
         };
         for finding in &mut self.findings {
             if matches!(finding.cause, Cause::CollectorBackoff | Cause::CollectorStale)
@@ -220,9 +254,8 @@ impl<'a> Inquiry<'a> {
                 finding.also = vec![finding.cause];
                 finding.cause = Cause::Progressing;
                 finding.summary = format!(
-                    "{} waits for its turn, most likely: no dry run of it is refused, and the garbage collector is busy below {}",
-                    finding.object.short(),
-                    busy.short()
+                    "{} waits for its turn, most likely: no dry run of it is refused, and the garbage collector {busy}",
+                    finding.object.short()
                 );
                 finding.remedies = vec![super::Remedy::text("wait")];
             }
@@ -292,7 +325,8 @@ impl<'a> Inquiry<'a> {
         let waiting = !relevant.is_empty() && relevant.iter().all(|finding| self.is_waiting(finding));
         // What is made anew as fast as it goes moves, and is stuck all the same.
         let anew = relevant.iter().any(|finding| finding.cause == Cause::DependentsRecreated);
-        let moves = self.case.moving.contains_key(&target.uid) && !anew;
+        let refused = relevant.iter().any(|finding| finding.is_refusal());
+        let moves = self.case.moving.contains_key(&target.uid) && !anew && !refused;
         let state = if waiting || moves { State::Waiting } else { State::Stuck };
         Diagnosed::new(target.clone(), state)
     }

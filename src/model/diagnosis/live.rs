@@ -1,15 +1,20 @@
 //! A live object: what would hold it if it were deleted. The forecast says what waits for whom, a dry run of the DELETE
 //! whether admission lets it begin (reference P3), the Lease whether whoever has to do the rest is at work (P6).
 
+use std::collections::BTreeMap;
+
 use super::admission::Refused;
 use super::collector::{LEASE, Lease};
 use super::inquiry::Inquiry;
 use super::reading::Reading;
 use super::{Cause, DryRun, Finding, Remedy, Verdict};
 use crate::model::facts::{Identity, Question, Subject};
-use crate::model::forecast::{Fate, forecast};
+use crate::model::forecast::{Fate, Holder, forecast};
 use crate::model::object::ObjectRef;
 use crate::model::policy::Policy;
+
+/// So many nodes are asked about.
+const MOST_NODES: usize = 20;
 
 impl Inquiry<'_> {
     /// Finds out what the forecast cannot know about a live target: whether its DELETE is refused, and whether somebody
@@ -20,6 +25,7 @@ impl Inquiry<'_> {
         // Both are asked in one round.
         let tried = self.probe(&question);
         let idle = self.nobody_there(index, target);
+        let nodes = self.dead_nodes(index, target);
         if let Some((reading, reply)) = tried {
             let said = match reading {
                 Reading::Accepted => DryRun::Accepted,
@@ -35,6 +41,25 @@ impl Inquiry<'_> {
         if let Some(finding) = idle {
             self.say(finding);
         }
+        nodes.into_iter().for_each(|finding| self.say(finding));
+    }
+
+    /// The nodes whose kubelets this deletion would wait for, and that say that nobody would come.
+    fn dead_nodes(&mut self, index: usize, target: &ObjectRef) -> Vec<Finding> {
+        let plan = forecast(self.graph, &[index], Policy::Background);
+        let mut nodes: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for entry in plan.doomed() {
+            for holder in &entry.held_by {
+                if let Holder::Node(node) = holder {
+                    nodes.entry(node).or_default().push(entry.object);
+                }
+            }
+        }
+        nodes
+            .into_iter()
+            .take(MOST_NODES)
+            .filter_map(|(node, pods)| self.would_wait(node, &pods, target))
+            .collect()
     }
 
     /// The controller manager is down, and something in this deletion is left to it: dependents, the contents of a
@@ -85,7 +110,9 @@ impl Inquiry<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{examined, healthy, lease, refused};
+    use serde_json::json;
+
+    use super::super::tests::{examined, healthy, lease, ok, refused};
     use super::super::{Case, Diagnosis, Probing};
     use super::*;
     use crate::model::facts::Reply;
@@ -169,6 +196,30 @@ mod tests {
         };
         let diagnosis = foreseen("ConfigMap/a", "ConfigMap/a", Probing::DryRun, server);
         assert_eq!(said(&diagnosis), (Some(DryRun::Accepted), vec![]));
+    }
+
+    #[test]
+    fn a_live_pod_would_wait_for_a_kubelet_that_is_not_there() {
+        let on = |node: Reply| {
+            let diagnosis = foreseen("Pod/p node=n1", "Pod/p", Probing::DryRun, |question| match question {
+                Question::Get(path) if path == "/api/v1/nodes/n1" => node.clone(),
+                _ => healthy(question),
+            });
+            let summary = diagnosis.findings.first().map(|finding| finding.summary.clone());
+            (said(&diagnosis).1.pop().map(|(cause, _)| cause), summary.unwrap_or_default())
+        };
+        let condition = |status: &str| json!([{ "type": "Ready", "status": status, "message": "stopped" }]);
+        let node = |conditions| ok(json!({ "status": { "conditions": conditions } }));
+        assert_eq!(on(node(condition("True"))), (None, String::new()));
+        let (cause, summary) = on(node(json!([])));
+        assert_eq!(cause, Some(Cause::NodeUnreachable));
+        assert!(
+            summary.contains("Pod/p would wait for the kubelet of n1, and that node has no Ready condition")
+        );
+        assert!(on(node(condition("Unknown"))).1.contains("(stopped)"));
+        let (cause, summary) = on(refused(404, "not found"));
+        assert_eq!(cause, Some(Cause::NodeMissing));
+        assert!(summary.contains("n1, which does not exist"));
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod pod;
 mod reading;
 mod recreated;
 mod remedy;
+mod stored;
 #[cfg(test)]
 mod tests;
 mod volume;
@@ -190,6 +191,19 @@ impl Finding {
             && (vague.contains(&self.cause) || self.also.contains(&Cause::CollectorBackoff))
     }
 
+    /// Whether somebody refuses what would free the object, which no waiting changes.
+    fn is_refusal(&self) -> bool {
+        let refusals = [
+            Cause::AdmissionDenied,
+            Cause::AdmissionUnreachable,
+            Cause::ObjectInvalid,
+            Cause::KindUnreadable,
+            Cause::StorageFull,
+            Cause::CollectorForbidden,
+        ];
+        self.verdict == Verdict::Proven && refusals.contains(&self.cause)
+    }
+
     /// Says, where nothing nearer was found, that not everything could be looked at where the cause may be.
     pub fn may_be_blocked_unseen(&mut self) {
         if self.is_vague() && self.cause != Cause::Progressing {
@@ -322,6 +336,8 @@ pub struct Case {
     pub created_later: Vec<ObjectRef>,
     /// The targets below which something moves, and how fast. Nothing else is said of them.
     pub moving: BTreeMap<Uid, Pace>,
+    /// The targets that did not change while everything below them went: their own end may come at once, or never.
+    pub emptied: BTreeSet<Uid>,
     /// Whether to find out of live targets what would hold them; otherwise nothing is asked about these.
     pub foresees: bool,
     /// The time now, by the server's clock as far as it is known.

@@ -1,13 +1,72 @@
 //! A Pod that waits for its kubelet (reference B.5, T1 to T4, T8): the API server keeps a scheduled Pod until the
 //! kubelet confirms that its containers have stopped, by a DELETE with grace 0.
 
+use serde_json::Value;
+
 use super::inquiry::{Inquiry, MISSING_NODE_SECONDS, span};
 use super::{Actor, Cause, Finding, Remedy, Verdict};
 use crate::model::catalog::escaped;
 use crate::model::facts::Question;
 use crate::model::object::ObjectRef;
 
+/// A Node's condition Ready.
+fn ready(node: &Value) -> Option<&Value> {
+    let conditions = node["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().find(|condition| condition["type"] == "Ready")
+}
+
+/// What is wrong with a Node, by its condition Ready; none where nothing is.
+fn unready(node: &Value) -> Option<String> {
+    let Some(ready) = ready(node) else {
+        return Some("has no Ready condition: no kubelet reports for it".to_owned());
+    };
+    let text = |field: &str| ready[field].as_str().unwrap_or_default();
+    (text("status") != "True")
+        .then(|| format!("is not Ready since {} ({})", text("lastTransitionTime"), text("message")))
+}
+
 impl Inquiry<'_> {
+    /// What the Node of live Pods says, where their kubelet would not confirm that they end.
+    pub(super) fn would_wait(&mut self, node: &str, pods: &[usize], target: &ObjectRef) -> Option<Finding> {
+        let graph = self.graph;
+        let question = Question::Get(format!("/api/v1/nodes/{}", escaped(node)));
+        let reply = self.ask(&question)?;
+        let chain = match pods.first() {
+            Some(&pod) if graph.object(pod).uid != target.uid => self.chain_to(pod),
+            _ => vec![target.clone()],
+        };
+        let leaf = chain.last()?.clone();
+        let who = match pods.len() {
+            1 => leaf.short(),
+            count => format!("{}, and {} more Pods on that node,", leaf.short(), count - 1),
+        };
+        let actor = Actor { node: Some(node.to_owned()), ..Actor::default() };
+        if reply.is_absent() {
+            let summary = format!(
+                "{who} is bound to the node {node}, which does not exist: the Pod garbage collector removes such \
+                 Pods within about a minute"
+            );
+            let mut finding =
+                Finding::new(Cause::NodeMissing, Verdict::Proven, &chain, &leaf, summary).by(actor);
+            finding.evidence(question.source(), reply.trouble().unwrap_or_default());
+            return Some(finding);
+        }
+        let Some(body) = reply.body() else {
+            self.note(&question, reply);
+            return None;
+        };
+        let state = unready(body)?;
+        let summary = format!("{who} would wait for the kubelet of {node}, and that node {state}");
+        let mut finding =
+            Finding::new(Cause::NodeUnreachable, Verdict::Proven, &chain, &leaf, summary).by(actor);
+        match ready(body) {
+            None => finding.evidence(question.source(), "status.conditions: no condition of type Ready"),
+            Some(ready) => finding.evidence("node condition Ready", ready.to_string()),
+        }
+        finding.remedies.push(Remedy::text(format!("bring the node {node} back before you delete")));
+        Some(finding)
+    }
+
     /// Explains a Terminating Pod that a kubelet has not confirmed yet. None where no kubelet is waited for.
     pub(super) fn kubelet(&mut self, index: usize, chain: &[ObjectRef]) -> Option<Finding> {
         let graph = self.graph;
@@ -97,11 +156,7 @@ impl Inquiry<'_> {
                 .push(Remedy::text(format!("ask a cluster administrator to look at the node {node}")));
             return Some(finding);
         };
-        let ready = body["status"]["conditions"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .find(|condition| condition["type"] == "Ready");
+        let ready = ready(body);
         let text =
             |field: &str| ready.map(|ready| ready[field].as_str().unwrap_or_default()).unwrap_or_default();
         let actor = Actor { node: Some(node.clone()), ..Actor::default() };
@@ -123,11 +178,7 @@ impl Inquiry<'_> {
             )));
             finding
         } else {
-            let since = text("lastTransitionTime");
-            let state = match ready {
-                None => "has no Ready condition: no kubelet reports for it".to_owned(),
-                Some(_) => format!("is not Ready since {since} ({})", text("message")),
-            };
+            let state = unready(body).unwrap_or_default();
             let mut finding = Finding::new(
                 Cause::NodeUnreachable,
                 Verdict::Proven,

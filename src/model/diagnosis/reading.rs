@@ -41,6 +41,13 @@ pub(super) enum Reading {
     NotAllowed,
     /// The conversion webhook of the kind fails (F17); the object itself is healthy.
     Conversion,
+    /// The dry run may pass, but what it asks for cannot be stored: the conversion to the version of the storage fails.
+    Unstorable {
+        /// What was read in that version.
+        source: String,
+        /// Whether that is known to be the version of the storage.
+        surely: bool,
+    },
     /// The stored bytes cannot be decoded (F17).
     Corrupt,
     /// etcd has no space left (F24).

@@ -20,6 +20,11 @@ impl Remedy {
         Self { command: Some(command), text: text.into(), risk: None }
     }
 
+    /// Whether it takes something away that is to be served, or warns of that: it stands behind everything else.
+    pub(super) fn stands_last(&self) -> bool {
+        self.text.starts_with("as the last resort ") || self.text.starts_with("do not ")
+    }
+
     /// What it costs.
     pub(in crate::model) fn risk(mut self, risk: impl Into<String>) -> Self {
         self.risk = Some(risk.into());

@@ -706,6 +706,9 @@ fn a_pod_whose_controller_is_no_job_keeps_its_job_tracking_for_ever() {
     );
     let finding = only(&diagnosis);
     assert_eq!((finding.cause, finding.verdict), (Cause::JobTracking, Verdict::Proven));
+    // The Job controller never comes: it is not to be waited for.
+    let ways: Vec<&str> = finding.remedies.iter().map(|remedy| remedy.text.as_str()).collect();
+    assert_eq!(ways, ["as the last resort remove batch.kubernetes.io/job-tracking from Pod/p"]);
 }
 
 #[test]
@@ -751,4 +754,129 @@ fn a_deletion_that_has_just_begun_waits_for_its_turn() {
     });
     assert_eq!(only(&diagnosis).cause, Cause::Progressing);
     assert_eq!(diagnosis.objects[0].state, State::Waiting);
+}
+
+/// A held Widget that was read in v1, of a kind that is served in v2, too, and stored in `stored`.
+fn read_in_v1(stored: Option<&str>, probing: Probing) -> Diagnosis {
+    use crate::model::catalog::{Catalog, Resource};
+    let mut snapshot = graph("Widget/w terminating finalizer=a.test/b").into_snapshot();
+    let v1 = (**snapshot.catalog.served("example.test/v1", "Widget").unwrap()).clone();
+    let v2 = Resource { version: "v2".into(), ..v1.clone() };
+    snapshot.catalog = Catalog::new(vec![v2, v1], Vec::new(), Vec::new());
+    let graph = OwnerGraph::new(snapshot);
+    let targets = vec![graph.object(0).reference()];
+    let case = Case { targets, probing, now: now(), ..Case::default() };
+    examined(&graph, &case, |question| match question {
+        Question::Get(path) if path.ends_with("/widgets.example.test") => match stored {
+            Some(stored) => ok(json!({
+                "metadata": { "name": "widgets.example.test" },
+                "spec": {
+                    "versions": [
+                        { "name": "v1", "storage": stored == "v1" }, { "name": "v2", "storage": stored == "v2" },
+                    ],
+                    "conversion": { "webhook": { "clientConfig": { "url": "https://dead.test/c" } } },
+                },
+            })),
+            None => refused(403, "User \"u\" cannot get resource"),
+        },
+        Question::Get(path) if path.starts_with("/apis/example.test/v2/") => refused(
+            500,
+            "conversion webhook for example.test/v1, Kind=Widget failed: Post: connection refused",
+        ),
+        _ => healthy(question),
+    })
+}
+
+#[test]
+fn a_removal_that_a_dry_run_accepts_and_that_cannot_be_converted_to_the_stored_version() {
+    for probing in [Probing::DryRun, Probing::Read] {
+        let diagnosis = read_in_v1(Some("v2"), probing);
+        let finding = only(&diagnosis);
+        assert_eq!(
+            (finding.cause, finding.verdict),
+            (Cause::KindUnreadable, Verdict::Proven),
+            "{finding:#?}"
+        );
+        assert_eq!(finding.also, [Cause::FinalizerHeld]);
+        let by = finding.by.as_ref().unwrap();
+        assert_eq!(by.webhook.as_deref(), Some("https://dead.test/c"));
+        assert_eq!(by.configuration.as_deref(), Some("widgets.example.test"));
+        assert!(finding.evidence[0].text.contains("connection refused"));
+        assert!(finding.evidence[0].source.starts_with("GET /apis/example.test/v2/"));
+        assert_eq!(commands(finding), ["kubectl get customresourcedefinition/widgets.example.test -o yaml"]);
+    }
+}
+
+#[test]
+fn another_version_that_cannot_be_converted_to_says_nothing_where_it_is_not_the_stored_one() {
+    assert_eq!(only(&read_in_v1(Some("v1"), Probing::DryRun)).cause, Cause::FinalizerHeld);
+    // Nobody who may not read the definition knows which one it is.
+    let unsure = read_in_v1(None, Probing::DryRun);
+    assert_eq!((only(&unsure).cause, only(&unsure).verdict), (Cause::KindUnreadable, Verdict::Consistent));
+}
+
+#[test]
+fn of_several_finalizers_every_controller_is_to_be_repaired_before_any_removal() {
+    let diagnosis = diagnosis(
+        "ConfigMap/a terminating finalizer=one.test/x finalizer=two.test/y",
+        &["ConfigMap/a"],
+        healthy,
+    );
+    let ways: Vec<&str> = only(&diagnosis).remedies.iter().map(|way| &way.text[..5]).collect();
+    assert_eq!(ways, ["start", "start", "as th", "as th"]);
+}
+
+/// The last step of a deletion that moved a moment ago.
+fn last_step(left: usize, server: impl Fn(&Question) -> Reply) -> (Cause, State) {
+    let mut text = "ConfigMap/o terminating finalizer=foregroundDeletion\n".to_owned();
+    for number in 1..left {
+        text.push_str(&format!("Secret/s{number} terminating finalizer=a.test/b <- ConfigMap/o\n"));
+    }
+    let graph = graph(&text);
+    let target = graph.object(at(&graph, "ConfigMap/o")).reference();
+    let mut case = Case { targets: vec![target.clone()], now: now(), ..Case::default() };
+    if left == 1 {
+        case.emptied.insert(target.uid);
+    } else {
+        case.moving.insert(target.uid, Pace { left, per_second: None });
+    }
+    let diagnosis = examined(&graph, &case, server);
+    (only(&diagnosis).cause, diagnosis.objects[0].state)
+}
+
+#[test]
+fn a_dependent_that_went_proves_nothing_of_an_owner_whose_last_step_is_refused() {
+    assert_eq!(last_step(1, denies_finalizer).1, State::Stuck);
+    assert_eq!(last_step(1, denies_finalizer).0, Cause::AdmissionDenied);
+    // Nobody refuses: its turn comes.
+    assert_eq!(last_step(1, healthy), (Cause::Progressing, State::Waiting));
+    assert_eq!(last_step(3, healthy), (Cause::Progressing, State::Waiting));
+    // A large cascade that moves is not looked at one by one.
+    assert_eq!(last_step(50, denies_finalizer), (Cause::Progressing, State::Waiting));
+}
+
+#[test]
+fn among_few_that_are_left_what_is_refused_is_said_though_another_one_went() {
+    let graph = graph(
+        "ConfigMap/o terminating finalizer=foregroundDeletion
+         ConfigMap/m terminating finalizer=foregroundDeletion <- ConfigMap/o!",
+    );
+    let target = graph.object(at(&graph, "ConfigMap/o")).reference();
+    let moving = [(target.uid.clone(), Pace { left: 2, per_second: None })].into();
+    let case = Case { targets: vec![target], moving, now: now(), ..Case::default() };
+    let diagnosis = examined(&graph, &case, denies_finalizer);
+    assert_eq!(only(&diagnosis).cause, Cause::AdmissionDenied);
+    assert_eq!(diagnosis.objects[0].state, State::Stuck);
+}
+
+#[test]
+fn a_canary_that_was_allowed_and_is_not_needed_is_said_not_to_be_made() {
+    let canary = |text: &str| {
+        let graph = graph(text);
+        let targets = vec![graph.object(0).reference()];
+        let case = Case { targets, probing: Probing::Canary, now: now(), ..Case::default() };
+        examined(&graph, &case, healthy).unchecked.iter().any(|check| check.check == "canary")
+    };
+    assert!(canary("ConfigMap/a terminating finalizer=a.test/b"));
+    assert!(!canary("ConfigMap/a terminating finalizer=foregroundDeletion"));
 }

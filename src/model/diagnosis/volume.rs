@@ -3,7 +3,7 @@
 
 use super::inquiry::{Inquiry, span};
 use super::{Actor, Cause, Finding, Remedy, Verdict};
-use crate::model::object::ObjectRef;
+use crate::model::object::{Object, ObjectRef};
 
 /// How a claim's protection is spelled.
 pub(super) const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
@@ -100,6 +100,33 @@ impl Inquiry<'_> {
         .by(Actor::default());
         finding.evidence("status.phase", phase);
         finding.evidence("spec.claimRef", format!("{}/{}", text("namespace"), text("name")));
+        let named = |object: &Object| {
+            object.is("", "PersistentVolumeClaim")
+                && object.namespace.as_deref() == Some(text("namespace"))
+                && object.name == text("name")
+                && claim["uid"].as_str().is_none_or(|uid| *object.uid.as_str() == *uid)
+        };
+        let going = (0..graph.objects().len())
+            .find(|index| named(graph.object(*index)) && graph.object(*index).is_terminating());
+        if let Some(going) = going {
+            // It is being deleted already: what holds it holds the volume, too.
+            let mut chain = chain.to_vec();
+            chain.push(graph.object(going).reference());
+            if self.begin(going)
+                && let Some(mut held) = self.finalizers(going, &chain)
+            {
+                held.also(Cause::VolumeBound);
+                for evidence in finding.evidence {
+                    held.evidence(format!("{} of {}", evidence.source, leaf.short()), evidence.text);
+                }
+                return Some(held);
+            }
+            finding.remedies.push(Remedy::command(
+                self.command("kubectl cascade diagnose", graph.object(going), &[]),
+                "the claim is being deleted already: see why it stays",
+            ));
+            return Some(finding);
+        }
         let command = self.case.caller.command(
             "kubectl cascade delete",
             Some(text("namespace")),
@@ -184,6 +211,43 @@ mod tests {
         assert_eq!((finding.cause, finding.verdict), (Cause::VolumeBound, Verdict::Proven));
         let command = finding.remedies[0].command.as_deref();
         assert_eq!(command, Some("kubectl cascade delete -n x persistentvolumeclaim/data"));
+    }
+
+    #[test]
+    fn a_bound_volume_whose_claim_is_being_deleted_waits_for_what_holds_the_claim() {
+        let text = "PersistentVolume/v terminating finalizer=kubernetes.io/pv-protection
+            PersistentVolumeClaim/data terminating finalizer=kubernetes.io/pvc-protection
+            Pod/user1 node=n1 claim=data";
+        let server = |question: &Question| match question {
+            Question::Get(path) if path == "/api/v1/persistentvolumes/v" => ok(json!({
+                "metadata": { "uid": "PersistentVolume/v" }, "status": { "phase": "Bound" },
+                "spec": { "claimRef": { "namespace": "x", "name": "data" } },
+            })),
+            _ => healthy(question),
+        };
+        for targets in [&["PersistentVolume/v"][..], &["PersistentVolume/v", "PersistentVolumeClaim/data"]] {
+            let diagnosis = diagnosis(text, targets, server);
+            assert_eq!(diagnosis.findings.len(), 1, "{diagnosis:#?}");
+            let finding = &diagnosis.findings[0];
+            assert_eq!((finding.cause, finding.verdict), (Cause::ClaimInUse, Verdict::Proven));
+            assert_eq!(finding.also, [Cause::VolumeBound]);
+            let chain: Vec<String> = finding.chain.iter().map(ObjectRef::short).collect();
+            assert_eq!(chain, ["PersistentVolume/v", "PersistentVolumeClaim/data"]);
+            assert_eq!(finding.by.as_ref().unwrap().finalizer.as_deref(), Some(CLAIM_PROTECTION));
+            let command = finding.remedies[0].command.as_deref();
+            assert_eq!(command, Some("kubectl cascade delete -n x pod/user1"));
+        }
+        // The claim comes first: one finding each, and none says to delete what is being deleted.
+        let diagnosis = diagnosis(text, &["PersistentVolumeClaim/data", "PersistentVolume/v"], server);
+        let commands = diagnosis.findings.iter().flat_map(|finding| &finding.remedies);
+        let commands: Vec<&str> = commands.filter_map(|remedy| remedy.command.as_deref()).collect();
+        assert_eq!(
+            commands,
+            [
+                "kubectl cascade delete -n x pod/user1",
+                "kubectl cascade diagnose -n x persistentvolumeclaim/data"
+            ]
+        );
     }
 
     #[test]

@@ -9,7 +9,30 @@ use super::inquiry::Inquiry;
 use super::{Actor, Cause, Finding, Remedy, Verdict};
 use crate::model::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER, ObjectRef, Uid};
 
+/// Where no more than so many are left, what moved a moment ago may have been the last that could: that it moved says
+/// nothing of the rest.
+const FEW: usize = 5;
+
 impl Inquiry<'_> {
+    /// Says of what moves only who refuses the rest of it; whatever else would be found may only take its time. True if
+    /// somebody does.
+    fn refusals(&mut self, target: &ObjectRef, chain: &[ObjectRef]) -> bool {
+        let Some(&index) = self.graph.by_uid(&target.uid).first() else { return false };
+        if !self.graph.object(index).is_terminating() {
+            return false;
+        }
+        let said = self.findings.len();
+        let before = self.progress();
+        self.explain(index, chain);
+        let found = self.findings.split_off(said);
+        self.findings.extend(found.into_iter().filter(Finding::is_refusal));
+        let refused = self.findings.len() > said;
+        if !refused {
+            self.back_to(before);
+        }
+        refused
+    }
+
     /// Explains everything that the case asks about.
     pub(super) fn run(&mut self) {
         let case = self.case;
@@ -18,8 +41,10 @@ impl Inquiry<'_> {
             if self.recreated(target) {
                 continue;
             }
-            if case.moving.contains_key(&target.uid) {
-                self.progressing(&chain);
+            if let Some(pace) = case.moving.get(&target.uid) {
+                if pace.left > FEW || !self.refusals(target, &chain) {
+                    self.progressing(&chain);
+                }
                 continue;
             }
             match self.graph.by_uid(&target.uid).first() {
@@ -303,7 +328,10 @@ impl Inquiry<'_> {
             Verdict::Proven,
             chain,
             target,
-            format!("the deletion of {} moves: {} objects are left{rest}", target.short(), pace.left),
+            match pace.left {
+                1 => format!("the deletion of {} moves: 1 object is left{rest}", target.short()),
+                left => format!("the deletion of {} moves: {left} objects are left{rest}", target.short()),
+            },
         );
         finding.remedies.push(Remedy::text("wait"));
         self.say(finding);
