@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::contract;
 use crate::diagnosis::Registered;
-use crate::support::{HOLD, World, entry, names};
+use crate::support::{HOLD, Stopped, World, entry, names};
 
 /// A Result of `delete ... --yes -o json`.
 #[track_caller]
@@ -937,6 +937,7 @@ fn dependents_that_are_made_anew_as_fast_as_they_go_are_no_progress() {
     world.thing("Secret", "conf-0", &["ConfigMap/cluster!"], &[HOLD]);
     let stop = std::sync::atomic::AtomicBool::new(false);
     let result = std::thread::scope(|scope| {
+        let _stopped = Stopped(&stop);
         scope.spawn(|| {
             let owner = world.owner("ConfigMap/cluster!");
             let mut number = 0;
@@ -953,10 +954,20 @@ fn dependents_that_are_made_anew_as_fast_as_they_go_are_no_progress() {
                 std::thread::sleep(std::time::Duration::from_millis(200));
             }
         });
-        let result = delete(&world, &["cm/cluster", "--policy", "foreground", "--stall-timeout", "4s"], 3);
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        result
+        let arguments = [
+            "delete",
+            "cm/cluster",
+            "--policy",
+            "foreground",
+            "--stall-timeout",
+            "4s",
+            "--yes",
+            "-o",
+            "json",
+        ];
+        world.finish_while_it_moves(world.command(&arguments)).expect(3).json()
     });
+    contract::result(&result);
     assert_eq!(result["outcome"], "stalled", "{result:#}");
     let causes: Vec<&str> =
         result["findings"].as_array().unwrap().iter().map(|f| f["cause"].as_str().unwrap()).collect();

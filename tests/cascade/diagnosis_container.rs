@@ -8,7 +8,7 @@ use crate::diagnosis::{
     BACKGROUND, FOREGROUND, Registered, assert_evidence, assert_finding, commands, definition, delete,
     diagnose, instance, only, open_schema, paste, policy, until_held, until_terminating,
 };
-use crate::support::{HOLD, World, names};
+use crate::support::{HOLD, Stopped, World, names};
 
 fn delete_crd(world: &World) -> String {
     let name = format!("crd/graphs.{}.test", world.namespace);
@@ -204,15 +204,6 @@ fn a_volume_whose_claim_is_being_deleted_waits_for_the_pod_that_mounts_it() {
         .run(&["-n", &world.namespace, "delete", "pod/user1", "--force", "--grace-period=0"])
         .unwrap();
     world.until("the volume is gone", || world.kubectl().run(&["get", &target]).is_err());
-}
-
-/// Ends the maker even when an assertion fails.
-struct Stopped<'s>(&'s std::sync::atomic::AtomicBool);
-
-impl Drop for Stopped<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
-    }
 }
 
 #[test]

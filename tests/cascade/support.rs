@@ -3,7 +3,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use control_plane::{ControlPlane, Kubectl, Proxy, eventually};
@@ -366,15 +366,37 @@ impl World {
 
     /// Runs it to its end, and checks what holds after every run.
     #[track_caller]
-    pub fn finish(&self, mut command: Command) -> Run {
+    pub fn finish(&self, command: Command) -> Run {
+        let (begun, run) = self.ended(command);
+        begun.check(&run);
+        run
+    }
+
+    /// The same where others go on changing what it was about.
+    #[track_caller]
+    pub fn finish_while_it_moves(&self, command: Command) -> Run {
+        let (begun, run) = self.ended(command);
+        begun.while_it_moves().check(&run);
+        run
+    }
+
+    fn ended(&self, mut command: Command) -> (Begun, Run) {
         let output = command.output().unwrap();
         let run = Run {
             code: output.status.code().unwrap_or(-1),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         };
-        Begun::of(self.plane, &command).check(&run);
-        run
+        (Begun::of(self.plane, &command), run)
+    }
+}
+
+/// Tells a thread to stop, even when an assertion fails: a scope waits for its threads.
+pub struct Stopped<'s>(pub &'s AtomicBool);
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
