@@ -132,6 +132,8 @@ fn broken_conversion(plane: &'static ControlPlane) {
     let none = json!({ "spec": { "conversion": { "strategy": "None", "webhook": null } } });
     world.kubectl().run(&["patch", "crd", &name, "--type=merge", "-p", &none.to_string()]).unwrap();
     world.until("the CRD is gone", || world.kubectl().run(&["get", &crd]).is_err());
+    // By now the collector is in back-off for as long as the conversion failed; background does not wait for it.
+    world.delete_raw("ConfigMap/own", &json!({ "propagationPolicy": "Background" }));
     world.gone("ConfigMap/own");
 }
 
