@@ -238,7 +238,9 @@ pub async fn get_some_version(
         .await
 }
 
-async fn list_some_version(
+/// Lists one resource in whatever version it can be read, patiently: a connection that was kept and is dead is no answer.
+/// `pods` reads what metadata does not tell of Pods, too.
+pub async fn list_some_version(
     cluster: &Cluster,
     catalog: &Catalog,
     resource: &Arc<Resource>,

@@ -336,10 +336,16 @@ impl Following {
     /// meanwhile, and shows who survived. Where a kind may not be listed, its objects are looked at one by one.
     pub async fn sweep(&mut self) {
         let deadline = tokio::time::Instant::now() + LONGEST_SWEEP;
-        let cluster = &self.cluster;
+        let (cluster, catalog) = (&self.cluster, &self.catalog);
         let lists: Vec<_> = futures::stream::iter(self.scopes.clone())
             .map(|scope| async move {
-                let list = metadata::list(cluster, &scope.resource, scope.namespace.as_deref(), "");
+                let list = metadata::list_some_version(
+                    cluster,
+                    catalog,
+                    &scope.resource,
+                    scope.namespace.as_deref(),
+                    false,
+                );
                 let list = tokio::time::timeout_at(deadline, list).await;
                 (scope, list)
             })
